@@ -1,0 +1,243 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// key is one setting: its name within its table, its default, and how a value is checked and
+// stored. The lists of keys in settings.go are the only place that knows which there are.
+type key struct {
+	name string
+	kind kind
+	def  any // as the decoder gives it; nil if there is none
+
+	// set stores v where the key's constructor was told to. It reports at the place given, and
+	// answers false, if v will not do; what is stored then does not matter.
+	set func(at place, v any) bool
+
+	keys []key // of a table with keys of its own
+}
+
+// kind is what a value is, in the words of messages and of config.example.toml.
+type kind string
+
+const (
+	aText     kind = "string"
+	aList     kind = "array of strings"
+	aDuration kind = "duration"
+	aSize     kind = "size"
+	aCount    kind = "integer"
+	someCodes kind = "array of integers"
+	aFlag     kind = "true or false"
+	aTable    kind = "table"
+)
+
+// A check looks at a text and says what is wrong with it, if anything is.
+type check func(string) problem
+
+func text(name, def string, dst *string, checks ...check) key {
+	return key{name: name, kind: aText, def: def, set: func(at place, v any) bool {
+		s, ok := v.(string)
+		if !ok {
+			return at.wrongType(aText, v)
+		}
+		for _, wrong := range checks {
+			if pr := wrong(s); pr.text != "" {
+				at.fault(pr)
+				return false
+			}
+		}
+		*dst = s
+		return true
+	}}
+}
+
+// word is a text out of a few.
+func word[T ~string](name string, def T, dst *T, valid ...T) key {
+	words := make([]string, len(valid))
+	for i, w := range valid {
+		words[i] = string(w)
+	}
+	return text(name, string(def), (*string)(dst), func(s string) problem {
+		if slices.Contains(words, s) {
+			return problem{}
+		}
+		pr := problem{text: show(s) + " is not one of " + oneOf(words)}
+		if near := nearest(s, words); near != "" {
+			pr.hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return pr
+	})
+}
+
+// texts is an array of strings. Every element is checked, and reported under the array's key:
+// the decoder has no position of elements.
+func texts(name string, dst *[]string, checks ...check) key {
+	return key{name: name, kind: aList, def: []any{}, set: func(at place, v any) bool {
+		list, ok := v.([]any)
+		if !ok {
+			return at.wrongType(aList, v)
+		}
+		good := make([]string, 0, len(list))
+		for i, v := range list {
+			s, ok := v.(string)
+			if !ok {
+				at.faultf("element %d must be a string, not %s", i+1, article(v))
+				continue
+			}
+			wrong := slices.IndexFunc(checks, func(c check) bool { return c(s).text != "" })
+			if wrong >= 0 {
+				at.fault(checks[wrong](s))
+				continue
+			}
+			good = append(good, s)
+		}
+		*dst = good
+		return len(good) == len(list)
+	}}
+}
+
+// duration is between least and most, both included. With def "" there is none.
+func duration(name, def string, dst *time.Duration, least, most time.Duration) key {
+	k := key{name: name, kind: aDuration, set: func(at place, v any) bool {
+		var s string
+		switch v := v.(type) {
+		case string:
+			s = v
+		case int64:
+			at.fault(bare(strconv.FormatInt(v, 10)))
+			return false
+		case float64:
+			at.fault(bare(strconv.FormatFloat(v, 'f', -1, 64)))
+			return false
+		default:
+			return at.wrongType(aDuration, v)
+		}
+		d, pr := parseDuration(s)
+		switch {
+		case pr.text != "":
+		case d == 0 && least > 0:
+			pr.text = show(s) + " is not above zero"
+		case d < least:
+			pr.text = fmt.Sprintf("%s is shorter than %s", s, short(least))
+		case d > most:
+			pr.text = fmt.Sprintf("%s is longer than %s", s, short(most))
+		}
+		if pr.text != "" {
+			at.fault(pr)
+			return false
+		}
+		*dst = d
+		return true
+	}}
+	if def != "" {
+		k.def = def
+	}
+	return k
+}
+
+func count(name string, def, least, most int64, dst *int) key {
+	return key{name: name, kind: aCount, def: def, set: func(at place, v any) bool {
+		n, ok := v.(int64)
+		if !ok {
+			return at.wrongType(aCount, v)
+		}
+		if n < least || n > most {
+			at.faultf("%d is not between %d and %d", n, least, most)
+			return false
+		}
+		*dst = int(n)
+		return true
+	}}
+}
+
+// codes is an array of integers, not empty.
+func codes(name string, def []any, least, most int64, dst *[]int) key {
+	return key{name: name, kind: someCodes, def: def, set: func(at place, v any) bool {
+		list, ok := v.([]any)
+		if !ok {
+			return at.wrongType(someCodes, v)
+		}
+		if len(list) == 0 {
+			at.faultf("is empty: nothing would ever succeed")
+			return false
+		}
+		good := make([]int, 0, len(list))
+		for i, v := range list {
+			switch n, ok := v.(int64); {
+			case !ok:
+				at.faultf("element %d must be an integer, not %s", i+1, article(v))
+			case n < least || n > most:
+				at.faultf("%d is not between %d and %d", n, least, most)
+			default:
+				good = append(good, int(n))
+			}
+		}
+		*dst = good
+		return len(good) == len(list)
+	}}
+}
+
+func flag(name string, def bool, dst *bool) key {
+	return key{name: name, kind: aFlag, def: def, set: func(at place, v any) bool {
+		b, ok := v.(bool)
+		if !ok {
+			return at.wrongType(aFlag, v)
+		}
+		*dst = b
+		return true
+	}}
+}
+
+// pairs is a table of texts under names that the user chooses. It is added to what is in dst
+// already, so that a job's own pairs win over those of [defaults] one by one.
+//
+// No message shows a value: environments and headers are where secrets are.
+func pairs(name string, dst *map[string]string, wrong func(name, value string) problem) key {
+	return key{name: name, kind: aTable, def: map[string]any{}, set: func(at place, v any) bool {
+		table, ok := v.(map[string]any)
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		merged := maps.Clone(*dst)
+		if merged == nil {
+			merged = make(map[string]string, len(table))
+		}
+		fine := true
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			s, ok := table[name].(string)
+			if !ok {
+				at.in(name).fault(problem{"must be a string, not " + article(table[name]), "quote it"})
+				fine = false
+			} else if pr := wrong(name, s); pr.text != "" {
+				at.in(name).fault(pr)
+				fine = false
+			}
+			merged[name] = s
+		}
+		*dst = merged
+		return fine
+	}}
+}
+
+// table has keys of its own, which are read like those of any table.
+func table(name string, keys ...key) key {
+	def := make(map[string]any)
+	for _, k := range keys {
+		if k.def != nil {
+			def[k.name] = k.def
+		}
+	}
+	return key{name: name, kind: aTable, def: def, keys: keys, set: func(at place, v any) bool {
+		values, ok := v.(map[string]any)
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		return read(at, name, values, keys)
+	}}
+}
+

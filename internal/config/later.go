@@ -1,0 +1,49 @@
+package config
+
+// later names every key of the contract whose part is not built yet, and as key=value every
+// such value of a key that is. They are recognised, checked as far as a value can be without
+// its part, and refused as "not yet supported"; building the part deletes the line.
+//
+// The keys of jobs stand under "jobs", also for those in [defaults].
+func later() []string {
+	return []string{
+		"host.max_runs",
+
+		"redis.addrs",
+		"redis.master",
+		"redis.sentinel_username",
+		"redis.sentinel_password_file",
+		"redis.tls",
+		"redis.wait_replicas",
+		"redis.nodes",
+		"redis.restart_delay",
+
+		"notify",
+
+		"jobs.http",
+		"jobs.splay",
+		"jobs.scope=host",
+		"jobs.hosts",
+		"jobs.env_file",
+		"jobs.user",
+		"jobs.group",
+		"jobs.umask",
+		"jobs.nice",
+		"jobs.retries",
+		"jobs.retry_backoff",
+		"jobs.retry_max",
+		"jobs.lock",
+		"jobs.overlap=queue",
+		"jobs.overlap=replace",
+		"jobs.overlap=allow",
+		"jobs.misfire=once",
+		"jobs.misfire=all",
+		"jobs.on_crash=rerun",
+		"jobs.max_parallel",
+		"jobs.expect_within",
+		"jobs.ping",
+		"jobs.limits",
+		"jobs.notify",
+		"jobs.notify_on",
+	}
+}

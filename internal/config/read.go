@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// read checks the values of one table against its keys and stores them. Every value is looked
+// at, whatever is wrong with another. Scope is the table's name, "jobs" for a table of job keys.
+func read(at place, scope string, values map[string]any, keys []key) bool {
+	fine := true
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v, at := values[name], at.in(name)
+		i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+		if i < 0 {
+			at.fault(unknown(at, v, keys))
+			fine = false
+			continue
+		}
+		if !keys[i].set(at, v) {
+			fine = false
+			continue
+		}
+		if notYet(scope, keys[i], v) {
+			what := ""
+			if s, ok := v.(string); ok && keys[i].def != nil {
+				what = show(s) + " "
+			}
+			at.faultf("%sis not yet supported", what)
+			fine = false
+		}
+	}
+	return fine
+}
+
+// setDefaults stores the default of every key that has one.
+func setDefaults(keys []key) {
+	for _, k := range keys {
+		if k.def != nil {
+			k.set(place{}, k.def)
+		}
+	}
+}
+
+// notYet tells whether v asks for a part that is not built. The default never does: it is how
+// Rota behaves without that part, and so config.example.toml can be taken as it is.
+func notYet(scope string, k key, v any) bool {
+	name := k.name
+	if scope != "" {
+		name = scope + "." + name
+	}
+	unbuilt := later()
+	if s, ok := v.(string); ok && slices.Contains(unbuilt, name+"="+s) {
+		return true
+	}
+	return slices.Contains(unbuilt, name) && !reflect.DeepEqual(v, k.def)
+}
+
+// unknown is what to say of the key at a place that none of keys has.
+func unknown(at place, v any, keys []key) problem {
+	name := at.path[len(at.path)-1]
+	pr := problem{text: "unknown key"}
+	values, isTable := v.(map[string]any)
+	if _, isArray := v.([]map[string]any); isTable || isArray {
+		pr.text = "unknown table"
+	}
+
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
+	near := nearest(name, names)
+	switch home := belongs(name); {
+	case strings.EqualFold(near, name):
+		pr.hint = fmt.Sprintf("did you mean %q? upper and lower case differ", near)
+	case len(at.path) == 1 && isTable && looksLikeJob(values):
+		pr.hint = "the table of a job is [jobs.NAME]"
+	case len(at.path) > 2 && isTable && at.path[0] == "jobs" && looksLikeJob(values):
+		pr.hint = fmt.Sprintf("a name with a dot needs quotes: [jobs.%q]", strings.Join(at.path[1:], "."))
+	case home != "":
+		// The usual reason: in TOML a key belongs to the last [header] above it.
+		pr.hint = "it belongs " + home
+	case near != "":
+		pr.hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return pr
+}
+
+// belongs says where a key of that exact name would be right, or "".
+func belongs(name string) string {
+	top := newLoader(environment{}).settings()
+	for _, k := range top {
+		if k.name == name && k.kind != aTable {
+			return "at the top of the file, above the first [table]"
+		}
+	}
+	for _, table := range top {
+		if slices.ContainsFunc(table.keys, func(k key) bool { return k.name == name }) {
+			if table.name == "jobs" || table.name == "notify" {
+				return "in [" + table.name + ".NAME]"
+			}
+			return "in [" + table.name + "]"
+		}
+	}
+	return ""
+}
+
+func looksLikeJob(values map[string]any) bool {
+	for _, k := range []string{"schedule", "command", "shell"} {
+		if _, ok := values[k]; ok {
+			return true
+		}
+	}
+	return false
+}

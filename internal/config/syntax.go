@@ -1,0 +1,194 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxSyntaxFaults bounds how often a file is decoded again without its broken parts.
+const maxSyntaxFaults = 50
+
+// parse decodes a file and reports its faults of syntax: all of them as far as that can be
+// told, because the decoder stops at the first. What stands around it is cut out, and the rest
+// is decoded again and marked as torn.
+//
+// The source is never nil; it is empty if nothing could be decoded.
+func parse(rep *report, name string, text []byte) *source {
+	broken := &source{name: name, torn: true}
+	fault := func(line int, key string, pr problem) {
+		rep.faults = append(rep.faults, Fault{File: name, Line: line, Key: key, Problem: pr.text, Hint: pr.hint})
+	}
+	s, line, pr := checkEncoding(text)
+	if pr.text != "" {
+		fault(line, "", pr)
+		return broken
+	}
+	if strings.HasPrefix(strings.TrimSpace(s), "{") {
+		fault(1, "", problem{"this is JSON, not TOML", "write tables as [name] and values as key = value"})
+		return broken
+	}
+
+	lines := strings.Split(s, "\n")
+	src, bad := attempt(name, lines)
+	for n := 1; bad != nil; n++ {
+		fault(bad.line, bad.key, bad.problem)
+		if n == maxSyntaxFaults {
+			return broken
+		}
+		if lines, src, bad = without(name, lines, bad); lines == nil {
+			return broken
+		}
+		if src != nil {
+			src.torn = true
+		}
+	}
+	return src
+}
+
+// syntaxFault is where the decoder gave up, in our words.
+type syntaxFault struct {
+	line  int
+	key   string
+	twice bool // what stands there is well formed, but was said before
+	problem
+}
+
+func attempt(name string, lines []string) (*source, *syntaxFault) {
+	text := strings.Join(lines, "\n")
+	src, err := decode(name, text)
+	if err == nil {
+		return src, nil
+	}
+	pe, ok := errors.AsType[toml.ParseError](err)
+	if !ok {
+		return nil, &syntaxFault{problem: problem{text: "is not valid TOML"}}
+	}
+	bad := &syntaxFault{key: pe.LastKey, problem: plainly(pe.Message)}
+	bad.line = (&source{text: text}).lineAt(pe.Position.Start)
+	if key, ok := strings.CutPrefix(pe.Message, "Key '"); ok {
+		bad.key, bad.twice = key[:strings.LastIndexByte(key, '\'')], true
+		if n := firstLike(lines, bad.line); n > 0 {
+			bad.hint = fmt.Sprintf("the first is on line %d", n)
+		}
+	}
+	return nil, bad
+}
+
+var (
+	headerLine = regexp.MustCompile(`^\s*\[\[?[^\[\]=,#]+\]\]?\s*(#.*)?$`)
+	keyLine    = regexp.MustCompile(`^\s*[A-Za-z0-9_."'-]+\s*=`)
+)
+
+// without cuts out of lines what most likely caused bad, as little as decodes better than
+// before, and decodes the rest. It returns no lines if nothing helps: then something that
+// opened further up, as a string of several lines, has swallowed what follows.
+func without(name string, lines []string, bad *syntaxFault) ([]string, *source, *syntaxFault) {
+	from, to := section(lines, bad.line)
+	elsewhere := func(next *syntaxFault) bool { return next.line <= from || next.line > to || next.twice }
+	type span struct {
+		from, to int
+		better   func(next *syntaxFault) bool
+	}
+	var spans []span
+	header := headerLine.MatchString(lines[bad.line-1])
+	if !header && keyLine.MatchString(lines[bad.line-1]) {
+		spans = append(spans, span{bad.line - 1, bad.line, elsewhere})
+	}
+	moved := func(next *syntaxFault) bool { return next.line != bad.line }
+	if header && !bad.twice && from > 0 {
+		// A header is rarely wrong itself: the array before it is still open.
+		before, _ := section(lines, from)
+		spans = append(spans, span{before, from, moved})
+	}
+	spans = append(spans, span{from, to, moved})
+
+	for _, sp := range spans {
+		rest := slices.Clone(lines)
+		for i := sp.from; i < sp.to; i++ {
+			rest[i] = "" // and not deleted, so that the lines after it keep their numbers
+		}
+		if src, next := attempt(name, rest); next == nil || sp.better(next) {
+			return rest, src, next
+		}
+	}
+	return nil, nil, nil
+}
+
+// section is the range of lines, from 0 and half open, of the table that line n, from 1, is in.
+func section(lines []string, n int) (from, to int) {
+	from, to = n-1, n
+	for from > 0 && !headerLine.MatchString(lines[from]) {
+		from--
+	}
+	for to < len(lines) && !headerLine.MatchString(lines[to]) {
+		to++
+	}
+	return from, to
+}
+
+// firstLike is the line, from 1, before line n that says the same table or, in its own table,
+// the same key; 0 if they are spelt differently.
+func firstLike(lines []string, n int) int {
+	name := func(line string) string {
+		name, _, _ := strings.Cut(line, "=")
+		name, _, _ = strings.Cut(name, "#")
+		return strings.Join(strings.Fields(name), "")
+	}
+	from := 0
+	if !headerLine.MatchString(lines[n-1]) {
+		from, _ = section(lines, n)
+	}
+	for i := from; i < n-1; i++ {
+		if name(lines[i]) == name(lines[n-1]) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// plainly puts a message of the decoder into words of ours. Its own quote what they found, and
+// that may be half a password.
+func plainly(message string) problem {
+	for _, m := range []struct {
+		has string
+		is  problem
+	}{
+		{"already been defined", problem{text: "is defined twice"}},
+		{"already created", problem{text: "is both a table and a value"}},
+		{"is not a table", problem{text: "is both a table and a value"}},
+		{`string '\%`, problem{`\% is no escape in a string`, "that is crontab's way to write %; here write % alone"}},
+		{"escape", problem{"a string holds an escape that there is none of", `double each backslash, or use '…'`}},
+		{"hexadecimal digits", problem{"a string holds an escape that there is none of", `double each backslash, or use '…'`}},
+		{"cannot contain newlines", problem{"a string does not end on its line", `close it, or use """…"""`}},
+		{`EOF; expected "'''"`, problem{text: "a string opened with ''' never ends"}},
+		{`EOF; expected '"""'`, problem{text: `a string opened with """ never ends`}},
+		{"end of file", problem{text: "the file ends inside an array or an inline table"}},
+		{"EOF", problem{text: "the file ends in the middle of a line"}},
+		{"found '\\n'", problem{text: "a value is missing"}},
+		{"expected value", problem{"what stands here is no value", "a string needs quotes"}},
+		{"key separator", problem{text: "a line is neither key = value nor [table]"}},
+		{"expected '.' or '='", problem{text: "a line is neither key = value nor [table]"}},
+		{"unexpected '='", problem{text: "a key has no name"}},
+		{"unexpected '.'", problem{text: "a key begins with a dot, or has two in a row"}},
+		{"comma", problem{text: "a comma is missing, or there is one too many"}},
+		{"item to end with a newline", problem{text: "something follows the value on its line"}},
+		{"table", problem{text: "the header of a table is malformed"}},
+		{"datetime", problem{"is not a valid date", "a string needs quotes"}},
+		{"control characters", problem{text: "holds a control character"}},
+		{"number", problem{"is not a valid number", "a string needs quotes"}},
+		{"integer", problem{"is not a valid number", "a string needs quotes"}},
+		{"float", problem{"is not a valid number", "a string needs quotes"}},
+		{"digit", problem{"is not a valid number", "a string needs quotes"}},
+		{"int64", problem{text: "is too large a number"}},
+	} {
+		if strings.Contains(message, m.has) {
+			return m.is
+		}
+	}
+	return problem{text: "is not valid TOML"}
+}

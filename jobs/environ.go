@@ -1,0 +1,110 @@
+package jobs
+
+import (
+	"maps"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultPath is the PATH of a job that is given no other: the directories of the system, local
+// ones first, whatever the daemon's own PATH is.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// runVariable carries the run's id. Processes that left the process group are found by it.
+const runVariable = "ROTA_RUN"
+
+// reserved begins the names that only Rota sets.
+const reserved = "ROTA_"
+
+// Environ is what a program is told about its run, as "NAME=VALUE":
+//
+//	ROTA_JOB            the job's name
+//	ROTA_TICK           the tick, RFC 3339 in UTC, with a fraction only if it has one
+//	ROTA_RUN            the run's id
+//	ROTA_ATTEMPT        from 1
+//	ROTA_FENCING_TOKEN  decimal
+//	ROTA_LOCK           the lock's name
+//	ROTA_HOST           the host that runs it
+//	ROTA_NAMESPACE      the fleet
+//	ROTA_CONFIG         path of the config file, empty if there is none
+func Environ(run Run) []string {
+	return []string{
+		"ROTA_JOB=" + run.Job,
+		"ROTA_TICK=" + run.Tick.UTC().Format(time.RFC3339Nano),
+		runVariable + "=" + run.ID,
+		"ROTA_ATTEMPT=" + strconv.Itoa(run.Attempt),
+		"ROTA_FENCING_TOKEN=" + strconv.FormatInt(run.Token, 10),
+		"ROTA_LOCK=" + run.Lock,
+		"ROTA_HOST=" + run.Host,
+		"ROTA_NAMESPACE=" + run.Namespace,
+		"ROTA_CONFIG=" + run.Config,
+	}
+}
+
+// BaseEnv is the environment that a job's programs start with, before [Environ]: PATH
+// ([DefaultPath]), HOME, USER, LOGNAME, SHELL (/bin/sh, as crontab(5) has it), LANG (C.UTF-8)
+// and TZ, then pass, then env by name. A later value replaces an earlier one of the same name.
+// Nothing else of the daemon's environment gets through, so that a job runs the same on every
+// host and sees no secret that it was not given.
+//
+// HOME, USER and LOGNAME are u's; with a nil u HOME is "/" and the other two are left out. zone
+// is the job's zone, "" means UTC. pass holds the daemon's own variables that the job may see,
+// as "NAME=VALUE". env is the job's own. Names that begin with ROTA_ are dropped from both: they
+// are Rota's to set.
+func BaseEnv(u *user.User, zone string, pass []string, env map[string]string) []string {
+	base := []string{"PATH=" + DefaultPath}
+	if u != nil {
+		base = append(base, "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
+	} else {
+		base = append(base, "HOME=/")
+	}
+	if zone == "" {
+		zone = "UTC"
+	}
+	base = append(base, "SHELL=/bin/sh", "LANG=C.UTF-8", "TZ="+zone)
+
+	var own []string
+	for _, entry := range pass {
+		if !strings.HasPrefix(entry, reserved) {
+			own = append(own, entry)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if !strings.HasPrefix(name, reserved) {
+			own = append(own, name+"="+env[name])
+		}
+	}
+	return merge(base, own)
+}
+
+// merge returns base with the entries of over, each name once. POSIX leaves open which of two
+// equal names a program sees, so there never are two.
+func merge(base, over []string) []string {
+	merged := make([]string, 0, len(base)+len(over))
+	at := make(map[string]int, len(base)+len(over))
+	for _, entries := range [][]string{base, over} {
+		for _, entry := range entries {
+			name, _, _ := strings.Cut(entry, "=")
+			if i, ok := at[name]; ok {
+				merged[i] = entry
+				continue
+			}
+			at[name] = len(merged)
+			merged = append(merged, entry)
+		}
+	}
+	return merged
+}
+
+// lookup returns the value of name in env, "" if there is none.
+func lookup(env []string, name string) string {
+	for _, entry := range env {
+		if key, value, ok := strings.Cut(entry, "="); ok && key == name {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Outcome says how a run ended. The values are those of the ledger and of the JSON output.
+type Outcome string
+
+// The outcomes a run can have.
+const (
+	Succeeded   Outcome = "succeeded"
+	Failed      Outcome = "failed"      // it ended by itself, badly, or never started
+	TimedOut    Outcome = "timed_out"   // it ran into the job's timeout, whatever it answered then
+	Lost        Outcome = "lost"        // its lease could not be kept
+	Cancelled   Outcome = "cancelled"   // somebody asked for its end
+	Interrupted Outcome = "interrupted" // its daemon was stopped under it
+)
+
+// The causes with which a run's context ends. They are matched with [errors.Is]; the errors
+// that wrap them say more.
+var (
+	ErrTimedOut    = errors.New("jobs: timed out")
+	ErrLost        = errors.New("jobs: lease lost")
+	ErrCancelled   = errors.New("jobs: cancelled")
+	ErrInterrupted = errors.New("jobs: interrupted")
+)
+
+// Result is how one attempt ended.
+type Result struct {
+	Outcome Outcome
+	Reason  string // why, for a person; "" when it succeeded
+
+	// ExitCode is the program's exit code, 128 + n after signal n, and nil when no program was
+	// started or there is none.
+	ExitCode *int
+
+	Started time.Time // when exec was done, or the Go handler was called; zero if it never was
+	Ended   time.Time // when the last of it was gone
+}
+
+// EndOf tells the outcome and the reason that the end of ctx gives a run. ok is false while ctx
+// is not done. An end without one of this package's causes counts as [Interrupted].
+func EndOf(ctx context.Context) (outcome Outcome, reason string, ok bool) {
+	if ctx.Err() == nil {
+		return "", "", false
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, ErrTimedOut):
+		outcome = TimedOut
+	case errors.Is(cause, ErrLost):
+		outcome = Lost
+	case errors.Is(cause, ErrCancelled):
+		outcome = Cancelled
+	default:
+		outcome = Interrupted
+	}
+	return outcome, cause.Error(), true
+}
+
+// endOf is [EndOf] for a handler, which may also be told to be gone through kill alone. That is
+// a lease about to end.
+func endOf(ctx context.Context, kill <-chan struct{}) (outcome Outcome, reason string, ok bool) {
+	if outcome, reason, ok = EndOf(ctx); ok {
+		return outcome, reason, true
+	}
+	select {
+	case <-kill:
+		return Lost, ErrLost.Error(), true
+	default:
+		return "", "", false
+	}
+}

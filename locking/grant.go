@@ -1,0 +1,44 @@
+package locking
+
+import "time"
+
+// Grant is a lease that Redis has confirmed: what a script answered, and what was sent to
+// ask for it. [Keeper.Keep] makes a [Lease] of it.
+type Grant struct {
+	Name  string // of the lock, for logs and errors
+	Token Token  // the ownership token the lease was granted to
+	Fence int64  // the fencing token
+
+	// TTL is the lease's length, the same as in the script's reply and in every renewal.
+	TTL time.Duration
+
+	// Sent was read before the request was sent: the lease is counted from there, because
+	// when Redis handled the request is not known, only that it was later.
+	Sent Instant
+
+	// Margin is cut off the TTL to get the trust deadline. 0, and whatever is smaller than
+	// the least margin, is the least margin: 2 ms and 1 % of the TTL, for clocks that do not
+	// run equally fast and for keys that expire on whole milliseconds.
+	Margin time.Duration
+}
+
+// leastMargin is the drift allowance of the Redlock page (Redis documentation, "Distributed
+// locks with Redis"): 1 % of the TTL, and 2 ms for the resolution of expiry.
+func leastMargin(ttl time.Duration) time.Duration {
+	return 2*time.Millisecond + ttl/100
+}
+
+// trusted returns how long after Sent the lease may be trusted. Parts of a millisecond do
+// not count, as they would not on a server that was told one less.
+func (g *Grant) trusted() time.Duration {
+	return g.TTL.Truncate(time.Millisecond) - max(g.Margin, leastMargin(g.TTL))
+}
+
+// wireMillis is a duration as PEXPIRE and SET PX take it: rounded up, and never below 1.
+// "PEXPIRE key 0" deletes the key and answers 1, which would read as renewed.
+func wireMillis(d time.Duration) int64 {
+	return max(1, int64((d+time.Millisecond-1)/time.Millisecond))
+}
+
+// renewEvery returns the default distance of renewals: three fit into what is trusted.
+func renewEvery(trusted time.Duration) time.Duration { return trusted / 3 }

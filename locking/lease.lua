@@ -1,0 +1,136 @@
+-- The lease prelude: the one place where a lock is read, granted, renewed and released.
+--
+-- It is put in front of every script that touches a lock: the library's own (acquire,
+-- renew, release, query) and the ledger's (claim, renew, finish, abandon). It defines
+-- functions only and calls nothing by itself. No shebang: a script with one is refused
+-- whole on a server that is out of memory, and renew and release must still pass there.
+--
+-- A lock is a string with an expiry: TOKEN|FENCE|TTL_MS|HOLDER. TOKEN is the 128-bit
+-- random ownership token, FENCE the fencing token of this grant, TTL_MS the lease's
+-- length, HOLDER free text that says who. A value of another shape or type, or one
+-- without expiry, was not written by us: it is reported as a conflict, never overwritten.
+--
+-- Every function returns an error reply as its second value instead of raising it, so
+-- that the caller decides; a raised error after a write would leave half of a decision.
+
+local MAX_FENCE = 9007199254740992 -- 2^53: above it a Lua number loses digits
+
+-- Integers leave Lua through %.0f: tostring turns microseconds into 1.7959687289555e+15.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- Redis' clock, in milliseconds and in microseconds. Every host is judged by it.
+local function redis_time()
+  local t = redis.call('TIME')
+  local us = tonumber(t[1]) * 1000000 + tonumber(t[2])
+  return math.floor(us / 1000), us
+end
+
+-- A GET that answers a key of another type with an error that names the key.
+local function get_string(key)
+  local v = redis.pcall('GET', key)
+  if type(v) == 'table' and v.err then
+    if string.find(v.err, 'WRONGTYPE', 1, true) then
+      return nil, redis.error_reply('CONFLICT ' .. key .. ' holds another type')
+    end
+    return nil, v
+  end
+  return v
+end
+
+-- lease_read returns the lease on a lock, nil when it is free, or an error.
+-- A remaining time above the lease's own length means that Redis' clock stepped back:
+-- it is cut to the length, so that the step does not prolong a dead holder's lease.
+local function lease_read(lock)
+  local v, err = get_string(lock)
+  if err then return nil, err end
+  if not v then return nil end
+  local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.*)$')
+  if not token then
+    return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds a value that is not a lease')
+  end
+  local left = redis.call('PTTL', lock)
+  if left == -1 then
+    return nil, redis.error_reply('CONFLICT ' .. lock .. ' has no expiry')
+  end
+  if left == -2 then return nil end
+  ttl = tonumber(ttl)
+  if left > ttl then
+    redis.call('PEXPIRE', lock, int(ttl))
+    left = ttl
+  end
+  return { token = token, fence = fence, ttl = ttl, holder = holder, left = left }
+end
+
+-- lease_next_fence returns the fencing token of the next grant as an integer string:
+-- above every one granted before, also when the counter was lost (then by the clock) or
+-- the clock stepped back (then by the counter), and above the caller's floor.
+local function lease_next_fence(fence_key, floor)
+  local v, err = get_string(fence_key)
+  if err then return nil, err end
+  local stored = 0
+  if v then
+    if not string.match(v, '^%d+$') then
+      return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
+    end
+    stored = tonumber(v)
+  end
+  local _, us = redis_time()
+  local fence = math.max(stored + 1, us, floor + 1)
+  if fence >= MAX_FENCE then
+    return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' has no fencing token left below 2^53')
+  end
+  return int(fence)
+end
+
+-- lease_grant writes a new lease on a lock that the caller found free. The fence is
+-- written first: a script that dies between the two leaves no lock without its token,
+-- and on a full server it is this write that is refused, before anything is granted.
+local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder)
+  local fence, err = lease_next_fence(fence_key, floor)
+  if err then return nil, err end
+  redis.call('SET', fence_key, fence, 'PX', int(fence_ttl))
+  redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', int(ttl))
+  return { token = token, fence = fence, ttl = ttl, holder = holder, left = ttl }
+end
+
+-- lease_acquire takes the lock if it is free. The first value is the lease that now
+-- stands on it; the third tells whether it is the caller's. Asked again with the same
+-- token after a lost reply it answers with the same fence and a full lease.
+local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, holder)
+  local held, err = lease_read(lock)
+  if err then return nil, err, false end
+  if held and held.token == token then
+    redis.call('PEXPIRE', lock, int(ttl))
+    return held, nil, true
+  end
+  if held then return held, nil, false end
+  held, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder)
+  return held, err, held ~= nil
+end
+
+-- lease_renew extends the caller's own lease; it never makes one. True if it was the
+-- caller's. A lock that is gone, or somebody else's, or no lease at all, is a definite no.
+local function lease_renew(lock, token, ttl)
+  local v = redis.pcall('GET', lock)
+  if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then
+    if type(v) == 'table' and v.err and not string.find(v.err, 'WRONGTYPE', 1, true) then
+      return false, v
+    end
+    return false
+  end
+  return redis.call('PEXPIRE', lock, int(ttl)) == 1
+end
+
+-- lease_release deletes the caller's own lease and nobody else's. True if it was there.
+local function lease_release(lock, token)
+  local v = redis.pcall('GET', lock)
+  if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then
+    if type(v) == 'table' and v.err and not string.find(v.err, 'WRONGTYPE', 1, true) then
+      return false, v
+    end
+    return false
+  end
+  return redis.call('DEL', lock) == 1
+end

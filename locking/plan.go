@@ -1,0 +1,190 @@
+package locking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// errNoAnswer stands for a missing error of Renew, which must return one for each grant.
+var errNoAnswer = errors.New("locking: renew returned no answer")
+
+// batch is one call of Renew under way.
+type batch struct {
+	leases []*Lease
+	done   chan struct{} // closed when the call has returned and its leases know
+}
+
+// plan sends renewals when they are due. It alone compares the clocks.
+func (k *Keeper) plan() {
+	timer := time.NewTimer(clockCheck)
+	defer timer.Stop()
+	var last Instant // zero while nothing is kept: what the clocks did then is no matter
+	for {
+		now := k.Now()
+		if !last.IsZero() {
+			k.compare(now, last)
+		}
+		kept, wait := k.sendDue(now)
+		if last = now; !kept {
+			last = Instant{}
+		}
+		timer.Reset(wait)
+		select {
+		case <-k.wake:
+		case <-timer.C:
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// compare looks for time that passed unseen. After a sleep the timers of the leases are late
+// by as much, so each is judged here; and whenever more time may have passed than the
+// clocks of the timers saw, every lease is renewed before anything else goes on.
+func (k *Keeper) compare(now, last Instant) {
+	slept, jumped := now.slept(last) > clockCheck, now.WallAhead(last) > clockJump
+	if !slept && !jumped {
+		return
+	}
+	k.renewAll(now)
+	k.mu.Lock()
+	leases := make([]*Lease, 0, len(k.leases))
+	for l := range k.leases {
+		leases = append(leases, l)
+	}
+	k.mu.Unlock()
+	for _, l := range leases {
+		l.watch()
+	}
+}
+
+// sendDue starts a call for the leases that are due, and tells whether any lease is kept and
+// when to look again. Leases that are nearly due go along with those that are, so that they
+// share their calls from then on.
+func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wait = time.Hour
+	var due, nearly []*Lease
+	for l := range k.leases {
+		l.mu.Lock()
+		left := l.due.Sub(now.mono)
+		switch {
+		case l.over:
+			delete(k.leases, l)
+		case l.batch != nil: // the end of the call wakes the planner
+		case left <= 0:
+			due = append(due, l)
+		default:
+			wait = min(wait, left)
+			if l.fails == 0 && left <= l.every/8 {
+				nearly = append(nearly, l)
+			}
+		}
+		l.mu.Unlock()
+	}
+	if len(k.leases) > 0 {
+		wait = min(wait, clockCheck)
+	}
+	if len(due) > 0 && k.inFlight < maxInFlight {
+		k.send(append(due, nearly...))
+	}
+	return len(k.leases) > 0, wait
+}
+
+// send starts calls for leases, those that end first at the front. Leases of about the same
+// length share a call: its timeout is that of the shortest. Called with k.mu held.
+func (k *Keeper) send(leases []*Lease) {
+	size := func(l *Lease) int { return bits.Len64(uint64(l.grant.TTL)) }
+	slices.SortFunc(leases, func(a, b *Lease) int {
+		return cmp.Or(cmp.Compare(size(a), size(b)), a.due.Compare(b.due))
+	})
+	for len(leases) > 0 && k.inFlight < maxInFlight {
+		n := 1
+		for n < len(leases) && n < maxBatch && size(leases[n]) == size(leases[0]) {
+			n++
+		}
+		b := &batch{leases: slices.Clone(leases[:n]), done: make(chan struct{})}
+		leases = leases[n:]
+		for _, l := range b.leases {
+			l.mu.Lock()
+			l.batch = b
+			l.mu.Unlock()
+		}
+		k.inFlight++
+		k.wg.Go(func() { k.renew(b) })
+	}
+}
+
+// renew makes one call and tells its leases.
+func (k *Keeper) renew(b *batch) {
+	var (
+		grants []Grant
+		asked  []*Lease
+		errs   []error
+		panics error
+	)
+	timeout, left := k.opt.CallTimeout, time.Duration(0)
+	sent := k.Now()
+	for _, l := range b.leases {
+		l.mu.Lock()
+		if !l.over {
+			asked, grants = append(asked, l), append(grants, *l.grant)
+			timeout = min(timeout, l.grant.TTL/4)
+			left = max(left, l.remaining(sent))
+		} else {
+			l.batch = nil
+		}
+		l.mu.Unlock()
+	}
+	// Deferred, so that leases learn of a Renew that panics or ends its goroutine.
+	defer func() {
+		if r := recover(); r != nil {
+			panics = fmt.Errorf("locking: renew panicked: %v", r)
+			k.log.Error("renewal panicked", "err", panics, "stack", string(debug.Stack()))
+		}
+		k.settle(asked, sent, errs, panics)
+		k.mu.Lock()
+		k.inFlight--
+		k.mu.Unlock()
+		close(b.done)
+		k.poke()
+	}()
+	if len(asked) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, min(timeout, max(left, 0)))
+	defer cancel()
+	errs = k.opt.Renew(ctx, grants)
+}
+
+// settle tells the leases of a call how it went.
+func (k *Keeper) settle(asked []*Lease, sent Instant, errs []error, panics error) {
+	now := k.Now()
+	for i, l := range asked {
+		err := errNoAnswer
+		if panics != nil {
+			err = panics
+		} else if i < len(errs) {
+			err = errs[i]
+		}
+		l.mu.Lock()
+		l.batch = nil
+		loss, late := l.settle(sent, now, err, panics != nil)
+		first := l.fails == 1 && !l.over
+		l.mu.Unlock()
+		if err != nil && loss == nil && first {
+			k.log.Warn("renewal failed", "lock", l.grant.Name, "token", l.grant.Fence, "err", err)
+		}
+		k.report(l, loss)
+		if late && k.late != nil {
+			k.late(*l.grant)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package locking
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lease.lua
+var prelude string
+
+// Prelude returns the Lua text that reads, grants, renews and releases a lock. [NewScript]
+// puts it in front of every script, so that acquiring and releasing exist once: for this
+// library, and for whoever decides on more than the lock in the same script.
+func Prelude() string { return prelude }
+
+// Script is a Lua script that may use the functions of the [Prelude]. It is sent as EVALSHA.
+// A server that does not know it (after a restart, a failover or SCRIPT FLUSH; Redis' EVAL
+// documentation calls the script cache "always volatile") answers NOSCRIPT, and then the
+// same call sends it whole, as EVAL. A Script is immutable and safe for concurrent use.
+type Script struct {
+	text string
+	sha  string // EVALSHA names a script by its SHA-1; nothing else rests on it
+}
+
+// NewScript makes a script of the prelude followed by body. Body takes names and values only
+// as KEYS and ARGV: text spliced into a script would make another script of it each time,
+// and the server keeps them all.
+func NewScript(body string) *Script {
+	text := prelude + "\n" + body
+	sum := sha1.Sum([]byte(text))
+	return &Script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// SHA returns the digest by which EVALSHA names the script, 40 hexadecimal digits.
+func (s *Script) SHA() string { return s.sha }
+
+// Call is one use of a script in a pipeline.
+type Call struct {
+	Keys []string
+	Args []any // strings and integers
+}
+
+// Reply is the answer to a [Call]: either a value, as go-redis reads it (string, int64,
+// []any, or nil), or an error.
+//
+// The error matches [ErrConflict] if a lock's key holds something that is no lease, and
+// [ErrUnavailable] if asking again may help; unless the server itself answered so, it is
+// then unknown whether the script has run. Any other error of the server, such as a missing
+// permission, is returned as it is and will not go away by itself.
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// Run sends the script once. The error is as in [Reply].
+//
+// Ctx should carry a deadline and c should have ContextTimeoutEnabled set: without both,
+// go-redis waits for a server that hangs as long as its ReadTimeout says. Cancelling ctx
+// does not interrupt a call that has been written.
+func (s *Script) Run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (any, error) {
+	cmd := c.EvalSha(ctx, s.sha, keys, args...)
+	if isNoScript(cmd.Err()) {
+		cmd = c.Eval(ctx, s.text, keys, args...)
+	}
+	r := readCmd(cmd, nil)
+	return r.Value, r.Err
+}
+
+// RunAll sends the script once for each call, all in one pipeline, and returns as many
+// replies, in the same order. In a pipeline every call gets a NOSCRIPT of its own, so only
+// those that got it are sent again.
+func (s *Script) RunAll(ctx context.Context, c redis.UniversalClient, calls []Call) []Reply {
+	replies := make([]Reply, len(calls))
+	all := make([]int, len(calls))
+	for i := range calls {
+		all[i] = i
+	}
+	send := func(which []int, add func(redis.Pipeliner, Call) *redis.Cmd) (unknown []int) {
+		if len(which) == 0 {
+			return nil
+		}
+		pipe := c.Pipeline()
+		cmds := make([]*redis.Cmd, len(which))
+		for n, i := range which {
+			cmds[n] = add(pipe, calls[i])
+		}
+		_, err := pipe.Exec(ctx)
+		for n, i := range which {
+			if isNoScript(cmds[n].Err()) {
+				unknown = append(unknown, i)
+			}
+			replies[i] = readCmd(cmds[n], err)
+		}
+		return unknown
+	}
+	unknown := send(all, func(p redis.Pipeliner, call Call) *redis.Cmd {
+		return p.EvalSha(ctx, s.sha, call.Keys, call.Args...)
+	})
+	send(unknown, func(p redis.Pipeliner, call Call) *redis.Cmd {
+		return p.Eval(ctx, s.text, call.Keys, call.Args...)
+	})
+	return replies
+}
+
+// readCmd reads one answer. A command of a failed pipeline that shows neither a value nor an
+// error has the pipeline's: no silence is ever taken for an answer.
+func readCmd(cmd *redis.Cmd, pipeline error) Reply {
+	v, err := cmd.Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return Reply{}
+	case err == nil && v == nil && pipeline != nil:
+		err = pipeline
+	}
+	if err != nil {
+		return Reply{Err: classify(err)}
+	}
+	return Reply{Value: v}
+}

@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"time"
+
+	"rota/jobs"
+	"rota/scheduler/schedule"
+)
+
+// Job is one entry of the cron table: when it is due, what it runs, and the policies for the
+// ticks that cannot simply run. The zero value of each policy is its default.
+//
+// A Job is never changed once it is in a table; several goroutines read it.
+type Job struct {
+	Name     string             // [A-Za-z0-9][A-Za-z0-9._-]{0,63}
+	Schedule *schedule.Schedule // nil only for a job that runs by hand alone
+	Handler  jobs.Handler
+	Disabled bool // never due; can still be triggered with force
+
+	// Definition is a hash of everything that decides what runs, so that the ledger can tell
+	// which of two tables a run came from. ScheduleHash covers only what decides when: the
+	// schedule, its zone, and whether the job is enabled.
+	Definition   string
+	ScheduleHash string
+
+	Lock string // the lock's name; "" is the job's own
+
+	Timeout       time.Duration // of one run; 0: none
+	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h
+	Splay         time.Duration // the start is delayed by a hash of the name, below this; 0: not at all
+
+	Overlap Overlap
+	Misfire Misfire
+	OnCrash OnCrash
+}
+
+// LockName is the name of the lock that a run of the job holds.
+func (j *Job) LockName() string {
+	if j.Lock != "" {
+		return j.Lock
+	}
+	return j.Name
+}

@@ -1,0 +1,229 @@
+package ledger
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"rota/locking"
+)
+
+//go:embed claim.lua
+var claimBody string
+
+// Answer is how a claim ended.
+type Answer string
+
+// The answers to a claim. A claim that got none is unknown: its error is not nil.
+const (
+	Won     Answer = "won"     // the caller holds the lease and must run the tick, or abandon it
+	Held    Answer = "held"    // somebody holds the lock; Decision.Decided says what became of the tick
+	Already Answer = "already" // the tick is decided
+	Early   Answer = "early"   // by Redis' clock the tick is not due for another Decision.Wait
+	Late    Answer = "late"    // the start deadline has passed
+	Behind  Answer = "behind"  // an older tick, after Decision.Base, must be claimed first
+	Paused  Answer = "paused"  // the job or the fleet is paused until Decision.Base
+	Drained Answer = "drained" // the host is told to claim nothing
+	Future  Answer = "future"  // the record's cursor lies ahead of Redis' clock
+)
+
+// count is an answer that stays inside this package: the script found ticks that nobody
+// decided and asks how many they are.
+const count Answer = "count"
+
+// Claim is one try to win one tick. Times are cut to milliseconds.
+type Claim struct {
+	Job   string
+	Lock  string // the lock's name
+	Lease string // the lease's name, where a policy gives runs of one lock leases of their own; "" is Lock
+
+	Kind string    // Scheduled, Misfire or Manual; a rerun is recognised by the script
+	Tick time.Time // of a manual run the instant it was asked for
+	Due  time.Time // not before this; zero: Tick
+	Prev time.Time // the tick before; zero: there is none
+	Back time.Time // the oldest tick that misfire "all" would still run; zero: no such policy
+
+	Deadline time.Time // the latest start; zero: none
+	Known    time.Time // the newest tick of the job that the caller knows decided
+	Since    time.Time // when the caller first loaded this schedule, by Redis' clock
+
+	Run   string // id of the run this becomes; the caller's own, and new for every tick it claims
+	Token locking.Token
+	Host  string
+
+	Definition   string
+	ScheduleHash string
+	TTL          time.Duration
+	Floor        int64         // the highest fencing token the caller ever saw of the lock
+	Expire       time.Duration // of the job's keys, from now
+
+	Overlap, Misfire, OnCrash string
+	MaxParallel               int
+
+	Request string // id of the request a manual run answers
+	Force   bool   // also when the job is paused or barred
+	Barred  string // why a manual run is refused without Force; "": it is not
+
+	Table string // hash of the caller's table, and the job's place in it: Taken reads them
+	Index int    // below 0: not marked
+
+	// Count tells the first and the last tick in (after, until] and how many there are. The
+	// ledger cannot: it knows no schedules. Nil counts nothing, so gaps leave no entry.
+	Count func(after, until time.Time) (n int, first, last time.Time)
+}
+
+// Decision is the answer to a claim.
+type Decision struct {
+	Answer Answer
+	Now    time.Time // Redis' clock
+	Epoch  string    // changes when Redis forgot everything
+
+	Fence  int64     // won: the fencing token; held: the holder's
+	Found  string    // won: what the tick was: "", "open", "wait" or "rerun"
+	Reruns int       // won
+	Won    time.Time // won: when, by Redis' clock
+
+	Decided    string // held: "skipped", "waiting" or "" (ask again); late: "missed" or ""
+	Holder     string // held: the holding host
+	HolderJob  string
+	HolderRun  string
+	HolderFrom time.Time     // zero if unknown
+	Left       time.Duration // held: what is left of the lease
+
+	Wait time.Duration // early
+	Base time.Time     // behind: the newest decided instant; paused: its end; already, future: the cursor
+
+	Err error // the claim is unknown; nothing else is set
+}
+
+// Claim sends the claims in one pipeline and answers each. One that fails has Err; whether it
+// was won is then unknown, and it must be sent again with the same Run and Token, or given
+// back with [Ledger.Abandon]. Claims that find undecided ticks take a second round trip.
+func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
+	out := make([]Decision, len(claims))
+	gaps := make([]gap, len(claims))
+	pending := make([]int, len(claims))
+	for i := range pending {
+		pending[i] = i
+	}
+	// A count is stale only if the record changed in between; the third try has seen enough.
+	for try := 0; len(pending) > 0; try++ {
+		calls := make([]locking.Call, len(pending))
+		for k, i := range pending {
+			calls[k] = l.claimCall(&claims[i], gaps[i])
+		}
+		var again []int
+		for k, r := range l.claim.RunAll(ctx, l.client, calls) {
+			i := pending[k]
+			out[i], gaps[i] = readDecision(claims[i].Job, r, claims[i].Count)
+			if out[i].Answer != count {
+				continue
+			}
+			if try == 3 {
+				out[i] = Decision{Err: fmt.Errorf("ledger: claim %q: the record changes faster than its gaps are counted", claims[i].Job)}
+				continue
+			}
+			again = append(again, i)
+		}
+		pending = again
+	}
+	return out
+}
+
+// gap is the script's question, ranges of undecided ticks, and the caller's answer.
+type gap struct{ asked, counts string }
+
+func countGap(asked string, ticks func(after, until time.Time) (int, time.Time, time.Time)) (gap, error) {
+	var counts []string
+	for r := range strings.SplitSeq(asked, ",") {
+		from, until, ok := strings.Cut(r, ":")
+		after, err1 := strconv.ParseInt(from, 10, 64)
+		last, err2 := strconv.ParseInt(until, 10, 64)
+		if !ok || err1 != nil || err2 != nil {
+			return gap{}, fmt.Errorf("range %q is not FROM:UNTIL", r)
+		}
+		var n int
+		var first, end time.Time
+		if ticks != nil {
+			n, first, end = ticks(time.UnixMilli(after), time.UnixMilli(last))
+		}
+		counts = append(counts, fmt.Sprintf("%d:%d:%d", millis(first), millis(end), n))
+	}
+	return gap{asked: asked, counts: strings.Join(counts, ",")}, nil
+}
+
+func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
+	lease := c.Lease
+	if lease == "" {
+		lease = c.Lock
+	}
+	due := c.Due
+	if due.IsZero() {
+		due = c.Tick
+	}
+	taken := ""
+	if c.Table != "" && c.Index >= 0 {
+		taken = l.keys.taken(c.Table, strconv.FormatInt(c.Tick.Unix(), 10))
+	}
+	return locking.Call{
+		Keys: []string{l.keys.lease(lease), l.keys.fence(c.Lock), l.keys.record(c.Job)},
+		Args: []any{
+			l.keys.prefix, c.Job,
+			millis(c.Tick), millis(due), millis(c.Prev), millis(c.Back),
+			millis(c.Deadline), millis(c.Known), millis(c.Since),
+			c.Run, c.Token.Reveal(), c.Host, c.Kind, c.Lock,
+			c.Definition, c.ScheduleHash,
+			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), c.Expire.Milliseconds(),
+			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
+			c.Request, flag(c.Force), c.Barred, requestPatience.Milliseconds(),
+			taken, c.Index,
+			g.asked, g.counts,
+		},
+	}
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+func readDecision(job string, rep locking.Reply, ticks func(after, until time.Time) (int, time.Time, time.Time)) (Decision, gap) {
+	if rep.Err != nil {
+		return Decision{Err: fmt.Errorf("claim %q: %w", job, rep.Err)}, gap{}
+	}
+	r := readReply(fmt.Sprintf("claim %q", job), rep.Value, 3)
+	d := Decision{Answer: Answer(r.text(0)), Now: r.instant(1), Epoch: r.text(2)}
+	var g gap
+	switch d.Answer {
+	case Won:
+		d.Fence, d.Found, d.Reruns, d.Won = r.number(3), r.text(4), int(r.number(5)), r.instant(6)
+	case Held:
+		d.Decided, d.Holder, d.HolderJob, d.HolderRun = r.text(3), r.text(4), r.text(5), r.text(6)
+		d.HolderFrom, d.Left, d.Fence = r.instant(7), r.span(8), r.number(9)
+	case Early:
+		d.Wait = r.span(3)
+	case Late:
+		d.Decided = r.text(3)
+	case Behind, Paused, Already, Future:
+		d.Base = r.instant(3)
+	case Drained:
+	case count:
+		var err error
+		if g, err = countGap(r.text(3), ticks); err != nil && r.err == nil {
+			r.err = fmt.Errorf("ledger: claim %q: %w", job, err)
+		}
+	default:
+		if r.err == nil {
+			r.err = fmt.Errorf("ledger: claim %q: unknown answer %q", job, d.Answer)
+		}
+	}
+	if r.err != nil {
+		return Decision{Err: r.err}, gap{}
+	}
+	return d, g
+}

@@ -1,0 +1,47 @@
+-- finish: gives the lease back and records how the run ended. The lease goes first: a
+-- server that is out of memory refuses the entry, but the lock is free.
+--
+-- KEYS  1 the lease's key  2 the record
+-- ARGV  1 prefix  2 job  3 run  4 token  5 expire  6 keep  7 outcome  8 ended  9 output
+--       10… the entry's fields, as they are appended
+-- Reply { 1 if the lease was still the caller's, now, waiting tick }
+--
+-- Sent again after a lost reply it changes nothing. An outcome that comes after the run was
+-- marked lost replaces that in the history, and a rerun that has not begun is off.
+local run, token = ARGV[3], ARGV[4]
+local expire, keep, outcome, ended, output = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+local released, err = lease_release(KEYS[1], token)
+if err then return err end
+if released then redis.call('DEL', KEYS[1] .. ':end') end
+local now = redis_time()
+local r
+r, err = record_read()
+if err then return err end
+
+local own = r.run_id == run and r.run_token == token
+local open = own and (r.run_state == 'running' or r.run_state == 'lost')
+local repeated = own and not open
+if not repeated then
+  if output ~= '' then redis.call('SET', ns .. 'out:' .. run, output, 'PX', int(expire)) end
+  local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended }
+  for i = 10, #ARGV do f[#f + 1] = ARGV[i] end
+  if not released then
+    f[#f + 1] = 'late'
+    f[#f + 1] = int(now)
+  end
+  add_run(f, expire)
+  if FAILURE[outcome] then add_fail(f, expire) end
+  redis.call('HDEL', RECORD, 'par:' .. run)
+  local count = trim_runs(tonumber(r.runs) or 0, keep)
+  if own then
+    redis.call('HSET', RECORD, 'runs', int(count), 'run_state', outcome == 'interrupted' and 'interrupted' or 'ended')
+  elseif next(r) then
+    redis.call('HSET', RECORD, 'runs', int(count))
+  end
+  redis.call('PEXPIRE', RECORD, int(expire))
+end
+
+if redis.call('DEL', KEYS[1] .. ':wait') == 1 then
+  redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
+end
+return { released and '1' or '0', int(now), r.wait_tick or '' }

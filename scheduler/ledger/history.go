@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Query selects from the history.
+type Query struct {
+	Jobs    []string  // of these jobs; none: of no job
+	Limit   int       // at most this many entries; 0: all there are
+	Outcome string    // only these; "": all
+	Since   time.Time // not before; zero: all
+}
+
+// History returns entries, newest first. A run is shown as running only while its lease
+// lives; one whose host died and that nobody has recorded yet is shown as lost.
+func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
+	type streams struct{ runs, fails, skips *redis.XMessageSliceCmd }
+	pipe := l.client.Pipeline()
+	all := make([]streams, len(q.Jobs))
+	for i, job := range q.Jobs {
+		all[i] = streams{
+			pipe.XRevRange(ctx, l.keys.runs(job), "+", "-"),
+			pipe.XRevRange(ctx, l.keys.fails(job), "+", "-"),
+			pipe.XRevRange(ctx, l.keys.skips(job), "+", "-"),
+		}
+	}
+	if len(all) > 0 {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, fmt.Errorf("history: %w", err)
+		}
+	}
+	var entries []Entry
+	for i, job := range q.Jobs {
+		entries = append(entries, mergeRuns(job, append(all[i].runs.Val(), all[i].fails.Val()...))...)
+		for _, m := range all[i].skips.Val() {
+			entries = append(entries, readEntry(job, m))
+		}
+	}
+	if err := l.judgeRunning(ctx, entries); err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool {
+		return q.Outcome != "" && e.Outcome != q.Outcome || e.At().Before(q.Since)
+	})
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(b.At().Compare(a.At()), compareIDs(b.id, a.id))
+	})
+	if q.Limit > 0 && len(entries) > q.Limit {
+		entries = entries[:q.Limit]
+	}
+	return entries, nil
+}
+
+// mergeRuns makes one entry a run of all that was appended about it, in any order: a start,
+// one or more ends, a void. An end from the run's own host beats "lost", which another host
+// wrote for it; a repeated end is the same end; a void run never was.
+func mergeRuns(job string, messages []redis.XMessage) []Entry {
+	byRun := map[string]*Entry{}
+	void := map[string]bool{}
+	for _, m := range messages {
+		e := readEntry(job, m)
+		ev, _ := m.Values["ev"].(string)
+		if ev == "void" {
+			void[e.Run] = true
+			continue
+		}
+		have := byRun[e.Run]
+		switch {
+		case have == nil || finality(&e) > finality(have):
+			if have != nil && e.Won.IsZero() {
+				e.Won = have.Won
+			}
+			byRun[e.Run] = &e
+		case finality(&e) == finality(have) && compareIDs(e.id, have.id) < 0:
+			have.id = e.id
+		}
+	}
+	var out []Entry
+	for run, e := range byRun {
+		if !void[run] {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
+
+// finality orders what is known of one run: started, lost by somebody's word, ended by its
+// host's. Only a host's own word has an attempt.
+func finality(e *Entry) int {
+	switch {
+	case e.Outcome == OutcomeRunning:
+		return 0
+	case e.Attempt == 0:
+		return 1
+	}
+	return 2
+}
+
+func readEntry(job string, m redis.XMessage) Entry {
+	text := func(k string) string { s, _ := m.Values[k].(string); return s }
+	number := func(k string) int64 { n, _ := strconv.ParseInt(text(k), 10, 64); return n }
+	e := Entry{
+		Job: job, Tick: instant(number("tick")), Until: instant(number("until")), Count: int(number("count")),
+		Run: text("run"), Kind: text("kind"), Host: text("host"), Lock: text("lock"), Token: number("token"),
+		Outcome: text("outcome"), Reason: text("reason"), Won: instant(number("won")),
+		Started: instant(number("started")), Ended: instant(number("ended")), Attempt: int(number("attempt")),
+		Reruns: int(number("reruns")), Definition: text("definition"), Late: text("late") != "",
+		Request: text("request"), Holder: text("holder"), id: m.ID, lease: text("lease"),
+	}
+	if code, err := strconv.Atoi(text("code")); err == nil {
+		e.ExitCode = &code
+	}
+	if text("ev") == "start" {
+		e.Outcome = OutcomeRunning
+	}
+	if e.Late && e.Reason == "" {
+		e.Reason = "reported late"
+	} else if e.Late {
+		e.Reason += " (reported late)"
+	}
+	return e
+}
+
+// judgeRunning looks at the leases of the entries that have no end.
+func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
+	pipe := l.client.Pipeline()
+	leases := map[int]*redis.StringCmd{}
+	for i := range entries {
+		if entries[i].Outcome == OutcomeRunning {
+			leases[i] = pipe.Get(ctx, entries[i].lease)
+		}
+	}
+	if len(leases) == 0 {
+		return nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("history: leases: %w", err)
+	}
+	for i, lease := range leases {
+		if leaseFence(lease.Val()) != entries[i].Token {
+			entries[i].Outcome = OutcomeLost
+			entries[i].Reason = "the lease ended and " + entries[i].Host + " reported no outcome"
+		}
+	}
+	return nil
+}
+
+// leaseFence reads the fencing token out of a lock's value TOKEN|FENCE|TTL_MS|HOLDER.
+func leaseFence(value string) int64 {
+	parts := strings.SplitN(value, "|", 4)
+	if len(parts) != 4 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(parts[1], 10, 64)
+	return n
+}
+
+// compareIDs orders stream ids.
+func compareIDs(a, b string) int {
+	am, as, _ := strings.Cut(a, "-")
+	bm, bs, _ := strings.Cut(b, "-")
+	n := func(s string) int64 { v, _ := strconv.ParseInt(s, 10, 64); return v }
+	return cmp.Or(cmp.Compare(n(am), n(bm)), cmp.Compare(n(as), n(bs)))
+}
+
+// ErrNoRun says that the ledger knows no run by that id, or none any more.
+var ErrNoRun = errors.New("ledger: no such run")
+
+// Output returns what is kept of what a run printed: while it runs, nothing. The error
+// matches [ErrNoRun] when the run is unknown or trimmed.
+func (l *Ledger) Output(ctx context.Context, run string) ([]byte, error) {
+	pipe := l.client.Pipeline()
+	out := pipe.Get(ctx, l.keys.output(run))
+	exists := pipe.HExists(ctx, l.keys.run(run), "job")
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	if text, err := out.Bytes(); err == nil {
+		return text, nil
+	}
+	if !exists.Val() {
+		return nil, ErrNoRun
+	}
+	return nil, nil
+}

@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/locking"
+)
+
+//go:embed record.lua
+var recordPrelude string
+
+// requestPatience is how long a manual run waits to be taken by a host, by Redis' clock.
+// Afterwards nobody runs it, whatever became of who asked.
+const requestPatience = 10 * time.Second
+
+// Options of a [Ledger].
+type Options struct {
+	Namespace string        // prefix of every key, [A-Za-z0-9._-]{1,32}; required
+	Keep      int           // runs kept a job; 0: 50
+	FenceTTL  time.Duration // how long a lock's counter outlives its last grant; 0: 7 days
+}
+
+// Ledger reads and writes the records of one namespace. It is safe for concurrent use.
+type Ledger struct {
+	client   redis.UniversalClient
+	keys     keys
+	keep     int
+	fenceTTL time.Duration
+
+	claim, renew, finish, abandon, beat *locking.Script
+}
+
+// New returns a Ledger that talks through client, which stays the caller's to close. Every
+// method sends at most a few commands and ends by its context's deadline, which it should
+// have: set ContextTimeoutEnabled in the client's options, or go-redis does not look at it.
+func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("ledger: client is nil")
+	case opts.Namespace == "":
+		return nil, errors.New("ledger: Namespace is empty")
+	case opts.Keep < 0:
+		return nil, fmt.Errorf("ledger: Keep is %d, want 0 (for 50) or more", opts.Keep)
+	case opts.FenceTTL < 0:
+		return nil, fmt.Errorf("ledger: FenceTTL is %s, want 0 (for 7 days) or more", opts.FenceTTL)
+	}
+	l := &Ledger{client: client, keys: newKeys(opts.Namespace), keep: opts.Keep, fenceTTL: opts.FenceTTL}
+	if l.keep == 0 {
+		l.keep = 50
+	}
+	if l.fenceTTL == 0 {
+		l.fenceTTL = 7 * 24 * time.Hour
+	}
+	script := func(body string) *locking.Script { return locking.NewScript(recordPrelude + "\n" + body) }
+	l.claim = script(claimBody)
+	l.renew = script(renewBody)
+	l.finish = script(finishBody)
+	l.abandon = script(abandonBody)
+	l.beat = script(beatBody)
+	return l, nil
+}
+
+// LeaseKey is the key of the lease by that name, for messages to people who look at Redis.
+func (l *Ledger) LeaseKey(name string) string { return l.keys.lease(name) }

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an
+// error, and the claim stays unknown.
+type reply struct {
+	what   string
+	fields []string
+	err    error
+}
+
+func readReply(what string, v any, atLeast int) reply {
+	list, ok := v.([]any)
+	r := reply{what: what}
+	if !ok {
+		r.err = fmt.Errorf("ledger: %s: reply is a %T, not an array", what, v)
+		return r
+	}
+	for i, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			r.err = fmt.Errorf("ledger: %s: element %d of the reply is a %T, not a string", what, i, e)
+			return r
+		}
+		r.fields = append(r.fields, s)
+	}
+	if len(r.fields) < atLeast {
+		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want at least %d", what, len(r.fields), atLeast)
+	}
+	return r
+}
+
+func (r *reply) text(i int) string {
+	if r.err != nil {
+		return ""
+	}
+	if i >= len(r.fields) {
+		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want one more", r.what, len(r.fields))
+		return ""
+	}
+	return r.fields[i]
+}
+
+func (r *reply) number(i int) int64 {
+	s := r.text(i)
+	if r.err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		r.err = fmt.Errorf("ledger: %s: element %d of the reply is %q, not a number", r.what, i, s)
+	}
+	return n
+}
+
+func (r *reply) instant(i int) time.Time { return instant(r.number(i)) }
+
+func (r *reply) span(i int) time.Duration { return time.Duration(r.number(i)) * time.Millisecond }
+
+// instant makes a time of milliseconds since the epoch; 0 is no time.
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// millis is the inverse of instant.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// JobState is what the ledger knows of one job.
+type JobState struct {
+	Job     string
+	Known   bool      // there is a record
+	Cursor  time.Time // the newest tick decided; zero: none
+	Since   time.Time // ticks up to this are not due
+	Waiting time.Time // the tick that waits for the lock; zero: none
+	Open    time.Time // a tick that was won and given back; zero: none
+	Last    *Entry    // the newest run or skip; nil: none
+	Paused  bool
+
+	Running   bool
+	Holder    string // of the running run: its host
+	HolderRun string
+	Token     int64
+	Left      time.Duration // of its lease
+}
+
+// State reads the records of jobs, in their order, in two round trips.
+func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	type reads struct {
+		record            *redis.MapStringStringCmd
+		runs, skips       *redis.XMessageSliceCmd
+		lease             *redis.StringCmd
+		left              *redis.DurationCmd
+		name, token, from string
+	}
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	fleet := pipe.HMGet(ctx, l.keys.prefix+"paused", "from", "until")
+	all := make([]reads, len(jobs))
+	for i, job := range jobs {
+		all[i].record = pipe.HGetAll(ctx, l.keys.record(job))
+		// Eight entries hold the newest run whole, whatever came with it.
+		all[i].runs = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", 8)
+		all[i].skips = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", 1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	now := clock.Val()
+	pipe = l.client.Pipeline()
+	for i := range all {
+		rec := all[i].record.Val()
+		if rec["run_state"] == "running" {
+			all[i].lease = pipe.Get(ctx, rec["run_lock"])
+			all[i].left = pipe.PTTL(ctx, rec["run_lock"])
+		}
+	}
+	if pipe.Len() > 0 {
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("status: leases: %w", err)
+		}
+	}
+	states := make([]JobState, len(jobs))
+	for i, job := range jobs {
+		rec := all[i].record.Val()
+		s := JobState{
+			Job: job, Known: len(rec) > 0, Cursor: at(rec, "tick"), Since: at(rec, "since"),
+			Waiting: at(rec, "wait_tick"),
+			Paused: within(now, rec["pause_from"], rec["pause_until"]) ||
+				within(now, text(fleet.Val(), 0), text(fleet.Val(), 1)),
+		}
+		if rec["run_state"] == "open" {
+			s.Open = at(rec, "run_tick")
+		}
+		fence, _ := strconv.ParseInt(rec["run_fence"], 10, 64)
+		if all[i].lease != nil && leaseFence(all[i].lease.Val()) == fence {
+			s.Running, s.Holder, s.HolderRun, s.Token, s.Left = true, rec["run_host"], rec["run_id"], fence, all[i].left.Val()
+		}
+		s.Last = newest(mergeRuns(job, all[i].runs.Val()), s)
+		for _, m := range all[i].skips.Val() {
+			if e := readEntry(job, m); s.Last == nil || e.At().After(s.Last.At()) {
+				s.Last = &e
+			}
+		}
+		states[i] = s
+	}
+	return states, nil
+}
+
+func newest(entries []Entry, s JobState) *Entry {
+	var last *Entry
+	for i := range entries {
+		e := &entries[i]
+		if e.Outcome == OutcomeRunning && !(s.Running && e.Run == s.HolderRun) {
+			e.Outcome, e.Reason = OutcomeLost, "the lease ended and "+e.Host+" reported no outcome"
+		}
+		if last == nil || e.At().After(last.At()) {
+			last = e
+		}
+	}
+	return last
+}
+
+func at(rec map[string]string, name string) time.Time {
+	ms, _ := strconv.ParseInt(rec[name], 10, 64)
+	return instant(ms)
+}
+
+func text(list []any, i int) string {
+	if i >= len(list) {
+		return ""
+	}
+	s, _ := list[i].(string)
+	return s
+}
+
+func within(now time.Time, from, until string) bool {
+	start, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || now.UnixMilli() < start {
+		return false
+	}
+	end, err := strconv.ParseInt(until, 10, 64)
+	return err != nil || now.UnixMilli() < end
+}
+
+// Taken tells which jobs of a table are decided for the ticks of one instant: the bits that
+// claims with that Table and Index have set. One small read, however many jobs are due.
+func (l *Ledger) Taken(ctx context.Context, table string, tick time.Time) (func(index int) bool, error) {
+	bits, err := l.client.Get(ctx, l.keys.taken(table, strconv.FormatInt(tick.Unix(), 10))).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("taken: %w", err)
+	}
+	return func(i int) bool {
+		return i >= 0 && i/8 < len(bits) && bits[i/8]&(0x80>>(i%8)) != 0
+	}, nil
+}
+
+// Cursors reads the newest decided tick of each job, in one pipeline; zero where there is none.
+func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []time.Time, now time.Time, err error) {
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	all := make([]*redis.StringCmd, len(jobs))
+	for i, job := range jobs {
+		all[i] = pipe.HGet(ctx, l.keys.record(job), "tick")
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, time.Time{}, fmt.Errorf("cursors: %w", err)
+	}
+	cursors = make([]time.Time, len(jobs))
+	for i, c := range all {
+		ms, _ := strconv.ParseInt(c.Val(), 10, 64)
+		cursors[i] = instant(ms)
+	}
+	return cursors, clock.Val(), nil
+}
+
+// Touch keeps the keys of jobs from expiring for as long as expire says, in one pipeline.
+func (l *Ledger) Touch(ctx context.Context, jobs []string, expire func(job string) time.Duration) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	pipe := l.client.Pipeline()
+	for _, job := range jobs {
+		for _, key := range []string{l.keys.record(job), l.keys.runs(job), l.keys.fails(job), l.keys.skips(job)} {
+			pipe.PExpire(ctx, key, expire(job))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("touch: %w", err)
+	}
+	return nil
+}

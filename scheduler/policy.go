@@ -1,0 +1,31 @@
+package scheduler
+
+// Overlap says what happens to a tick whose lock is still held.
+type Overlap string
+
+// The overlap policies. The zero value is OverlapSkip.
+const (
+	OverlapSkip    Overlap = "skip"    // the tick is skipped, and recorded as that
+	OverlapQueue   Overlap = "queue"   // the newest such tick waits for the lock
+	OverlapReplace Overlap = "replace" // the older run is asked to end, the tick waits for it
+	OverlapAllow   Overlap = "allow"   // runs of one job may overlap
+)
+
+// Misfire says what happens to ticks that nobody ran in time.
+type Misfire string
+
+// The misfire policies. The zero value is MisfireSkip.
+const (
+	MisfireSkip Misfire = "skip" // they are recorded as missed
+	MisfireOnce Misfire = "once" // the newest runs late
+	MisfireAll  Misfire = "all"  // they run in order, at most the last 100
+)
+
+// OnCrash says what happens to a tick whose run ended with its host.
+type OnCrash string
+
+// The crash policies. The zero value is CrashSkip.
+const (
+	CrashSkip  OnCrash = "skip"  // the run is lost
+	CrashRerun OnCrash = "rerun" // another host runs the tick once more, under a higher token
+)
