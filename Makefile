@@ -48,7 +48,9 @@ lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the li
 	@echo 'gofmt -l'; files=$$(gofmt -l .) && if test -n "$$files"; then \
 		printf '%s\n' "$$files"; echo 'these are not gofmt-clean: run make fmt' >&2; exit 1; fi
 	$(GO) vet ./...
-	$(LINT) run
+	@echo 'golangci-lint; Go builds it once, which takes a minute or two'
+	@$(LINT) config verify
+	@$(LINT) run
 
 fuzz: toolchain ## Each fuzz target for FUZZTIME (10s), one after the other
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | \

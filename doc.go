@@ -7,37 +7,29 @@
 //
 // # Packages
 //
-// Values flow one way: config to scheduler to locking and jobs. What those return, the scheduler
-// writes to the ledger.
+// Each stands under what imports it:
 //
-//	          internal/cli      one file a command
-//	               |
-//	         internal/daemon    wires one host: reload, drain, signals
-//	          /          \
-//	internal/config    scheduler          when and who
-//	(knows TOML)       /   |   \   \
-//	         schedule   ledger  jobs  \   what runs and how it ends
-//	      when is it     |             |
-//	            due?     +-- locking --+  leases with fencing tokens
+//	internal/cli              the command line, one file a command
+//	  internal/daemon         wires one host: reload, drain, signals
+//	    internal/config       TOML in, validated values out
+//	    scheduler             when and who: the race, what was won, the policies
+//	      scheduler/schedule  which instants are due; pure
+//	      scheduler/ledger    what Redis keeps of every tick: claim, renew, finish
+//	        locking           leases with fencing tokens over Redis
+//	      jobs                what runs and how it ends, all of it
 //
-//   - [rota/locking] is a library by itself: leases over Redis, and what a holder must do to be
-//     able to trust one. It knows no jobs.
-//   - [rota/jobs] starts commands, HTTP requests and Go functions, and ends them, all of them.
-//   - [rota/scheduler/schedule] turns a cron schedule into ticks. It is pure.
-//   - [rota/scheduler/ledger] keeps in Redis what was decided of every tick.
-//   - [rota/scheduler] decides what is due, races for it, holds what it won, and follows the
-//     policies for what could not run.
-//   - Everything under internal wires these together, for the command line or for tests.
-//
-// That the imports follow this picture is held by a test, as are the other rules of the house.
+// Values flow one way, from the config to the scheduler to locking and jobs. What those return,
+// the scheduler writes to the ledger. [rota/locking], [rota/jobs] and [rota/scheduler/schedule]
+// know nothing of the others and are libraries by themselves. A test holds the imports to this
+// picture, as others hold the rest of the house rules.
 //
 // # Why two things in Redis
 //
 // A lock that is held only while a job runs does not give "once per tick": a host whose claim
 // arrives after a short job has ended finds the lock free, and runs it again. So each job has a
 // lease, which says who runs now and expires, and a record, which says what was decided of its
-// ticks and outlives every run. One script decides on both in one round trip. The package comment
-// of [rota/scheduler/ledger] tells how.
+// ticks and outlives every run. One script decides on both in one round trip;
+// [rota/scheduler/ledger] tells how.
 //
 // # Words
 //

@@ -6,15 +6,15 @@
 //
 // # How an attempt ends
 //
-//	                 the program ends, or the Func returns
-//	     running ───────────────────────────────────────────▶ what is left of it ──▶ gone
-//	        │                                                  SIGTERM, KillGrace,     ▲
-//	        │ ctx ends: ErrTimedOut, ErrCancelled,             SIGKILL                 │
-//	        ├──────────── ErrInterrupted ──▶ SIGTERM, KillGrace, SIGKILL ──────────────┤
-//	        │ ctx ends: ErrLost                                                        │
-//	        ├──────────── SIGTERM, and run.Kill ──▶ SIGKILL ───────────────────────────┤
-//	        │ run.Kill is closed                                                       │
-//	        └──────────── SIGKILL ─────────────────────────────────────────────────────┘
+//	            the program ends, or the Func returns
+//	running ───────────────────────────────────────────▶ what is left of it ──▶ gone
+//	   │                                                  SIGTERM, KillGrace,     ▲
+//	   │ ctx ends: ErrTimedOut, ErrCancelled,             SIGKILL                 │
+//	   ├──────────── ErrInterrupted ──▶ SIGTERM, KillGrace, SIGKILL ──────────────┤
+//	   │ ctx ends: ErrLost                                                        │
+//	   ├──────────── SIGTERM, and run.Kill ──▶ SIGKILL ───────────────────────────┤
+//	   │ run.Kill is closed                                                       │
+//	   └──────────── SIGKILL ─────────────────────────────────────────────────────┘
 //
 // Run returns when all are gone, so that a lease released after it cannot meet a process of the
 // old run. If ctx ended first, the outcome is that of its cause, whatever the program or the

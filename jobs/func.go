@@ -15,7 +15,8 @@ import (
 //
 // If ctx ends before the function returns, the outcome is that of the cause, whatever it
 // returns. A panic fails the run, and only the run: its stack goes to run.Output, or into the
-// reason if there is none.
+// reason if there is none. (A panic in a goroutine that the function started ends the whole
+// program; Go gives nobody else the chance to recover it.) run.Output is never nil in it.
 //
 // Go code cannot be ended from outside: run.Kill does nothing here, and Run does not return
 // before the function does. One that ignores ctx keeps its goroutine, and the next run of its

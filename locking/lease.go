@@ -184,13 +184,16 @@ func (l *Lease) judge(now Instant) (loss *LossError) {
 // settle takes the answer to a renewal that was sent at the given instant. Late tells that
 // it was confirmed although the lease had been lost: that revives nothing.
 func (l *Lease) settle(sent, now Instant, err error, panicked bool) (loss *LossError, late bool) {
-	if loss = l.judge(now); l.over {
+	if !l.over && l.remaining(now) <= 0 {
+		loss = l.judge(now) // before its timer did
+	}
+	if l.over {
 		return loss, err == nil && !errors.Is(l.err, ErrReleased)
 	}
 	switch {
 	case err == nil:
 		l.fails, l.failure = 0, nil
-		if sent.Sub(l.sent) > 0 {
+		if sent.Sub(l.sent) > 0 { // answers can overtake one another
 			l.sent = sent
 		}
 		l.plan()

@@ -20,6 +20,12 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
+-- A length of time for PEXPIRE and PX, never below 1: "PEXPIRE key 0" deletes the key and
+-- answers 1, which would read as renewed.
+local function ms(n)
+  return int(math.max(1, n))
+end
+
 -- Redis' clock, in milliseconds and in microseconds. Every host is judged by it.
 local function redis_time()
   local t = redis.call('TIME')
@@ -39,10 +45,10 @@ local function get_string(key)
   return v
 end
 
--- lease_read returns the lease on a lock, nil when it is free, or an error.
--- A remaining time above the lease's own length means that Redis' clock stepped back:
--- it is cut to the length, so that the step does not prolong a dead holder's lease.
-local function lease_read(lock)
+-- lease_peek returns the lease on a lock, nil when it is free, or an error. It writes nothing.
+-- A remaining time above the lease's own length means that Redis' clock stepped back; it
+-- is told cut to the length, and marked as stepped.
+local function lease_peek(lock)
   local v, err = get_string(lock)
   if err then return nil, err end
   if not v then return nil end
@@ -56,26 +62,38 @@ local function lease_read(lock)
   end
   if left == -2 then return nil end
   ttl = tonumber(ttl)
-  if left > ttl then
-    redis.call('PEXPIRE', lock, int(ttl))
-    left = ttl
+  return { token = token, fence = fence, ttl = ttl, holder = holder,
+    left = math.min(left, ttl), stepped = left > ttl }
+end
+
+-- lease_read is lease_peek for a caller that may write: it takes a step back of Redis' clock
+-- off the key too, so that the step does not prolong a dead holder's lease. A living one
+-- loses nothing: what is left is the whole length.
+local function lease_read(lock)
+  local lease, err = lease_peek(lock)
+  if lease and lease.stepped then
+    redis.call('PEXPIRE', lock, ms(lease.ttl))
   end
-  return { token = token, fence = fence, ttl = ttl, holder = holder, left = left }
+  return lease, err
+end
+
+-- fence_read returns the highest fencing token granted, as a number; 0 if Redis knows none.
+local function fence_read(fence_key)
+  local v, err = get_string(fence_key)
+  if err then return nil, err end
+  if not v then return 0 end
+  if not string.match(v, '^%d+$') then
+    return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
+  end
+  return tonumber(v)
 end
 
 -- lease_next_fence returns the fencing token of the next grant as an integer string:
 -- above every one granted before, also when the counter was lost (then by the clock) or
 -- the clock stepped back (then by the counter), and above the caller's floor.
 local function lease_next_fence(fence_key, floor)
-  local v, err = get_string(fence_key)
+  local stored, err = fence_read(fence_key)
   if err then return nil, err end
-  local stored = 0
-  if v then
-    if not string.match(v, '^%d+$') then
-      return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
-    end
-    stored = tonumber(v)
-  end
   local _, us = redis_time()
   local fence = math.max(stored + 1, us, floor + 1)
   if fence >= MAX_FENCE then
@@ -90,8 +108,8 @@ end
 local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder)
   local fence, err = lease_next_fence(fence_key, floor)
   if err then return nil, err end
-  redis.call('SET', fence_key, fence, 'PX', int(fence_ttl))
-  redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', int(ttl))
+  redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
+  redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', ms(ttl))
   return { token = token, fence = fence, ttl = ttl, holder = holder, left = ttl }
 end
 
@@ -102,7 +120,8 @@ local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, hold
   local held, err = lease_read(lock)
   if err then return nil, err, false end
   if held and held.token == token then
-    redis.call('PEXPIRE', lock, int(ttl))
+    redis.call('PEXPIRE', lock, ms(ttl))
+    held.left = ttl
     return held, nil, true
   end
   if held then return held, nil, false end
@@ -112,6 +131,7 @@ end
 
 -- lease_renew extends the caller's own lease; it never makes one. True if it was the
 -- caller's. A lock that is gone, or somebody else's, or no lease at all, is a definite no.
+-- The ttl is that of the grant: a longer one would be taken for a step of the clock.
 local function lease_renew(lock, token, ttl)
   local v = redis.pcall('GET', lock)
   if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then
@@ -120,7 +140,7 @@ local function lease_renew(lock, token, ttl)
     end
     return false
   end
-  return redis.call('PEXPIRE', lock, int(ttl)) == 1
+  return redis.call('PEXPIRE', lock, ms(ttl)) == 1
 end
 
 -- lease_release deletes the caller's own lease and nobody else's. True if it was there.

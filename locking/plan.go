@@ -98,8 +98,8 @@ func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
 	return len(k.leases) > 0, wait
 }
 
-// send starts calls for leases, those that end first at the front. Leases of about the same
-// length share a call: its timeout is that of the shortest. Called with k.mu held.
+// send starts calls for leases, the shortest first. Leases of about the same length share a
+// call, because its timeout is that of the shortest in it. Called with k.mu held.
 func (k *Keeper) send(leases []*Lease) {
 	size := func(l *Lease) int { return bits.Len64(uint64(l.grant.TTL)) }
 	slices.SortFunc(leases, func(a, b *Lease) int {

@@ -62,16 +62,17 @@ func word[T ~string](name string, def T, dst *T, valid ...T) key {
 	for i, w := range valid {
 		words[i] = string(w)
 	}
-	return text(name, string(def), (*string)(dst), func(s string) problem {
-		if slices.Contains(words, s) {
-			return problem{}
+	var s string
+	k := text(name, string(def), &s, func(s string) problem { return notOne(s, words) })
+	plain := k.set
+	k.set = func(at place, v any) bool {
+		fine := plain(at, v)
+		if fine {
+			*dst = T(s)
 		}
-		pr := problem{text: show(s) + " is not one of " + oneOf(words)}
-		if near := nearest(s, words); near != "" {
-			pr.hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return pr
-	})
+		return fine
+	}
+	return k
 }
 
 // texts is an array of strings. Every element is checked, and reported under the array's key:
@@ -241,3 +242,64 @@ func table(name string, keys ...key) key {
 	}}
 }
 
+// none takes the default away.
+func none(k key) key {
+	k.def = nil
+	return k
+}
+
+// words is an array of texts out of a few: those of the default and more.
+func words(name string, dst *[]string, def []string, more ...string) key {
+	valid := append(slices.Clone(def), more...)
+	k := texts(name, dst, func(s string) problem { return notOne(s, valid) })
+	list := make([]any, len(def))
+	for i, w := range def {
+		list[i] = w
+	}
+	k.def = list
+	return k
+}
+
+func notOne(s string, valid []string) problem {
+	if slices.Contains(valid, s) {
+		return problem{}
+	}
+	pr := problem{text: show(s) + " is not one of " + oneOf(valid)}
+	if near := nearest(s, valid); near != "" {
+		pr.hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return pr
+}
+
+// named is a table of tables under names that the user chooses, each with the same keys.
+func named(name string, keys []key, each func(at place, values map[string]any) bool) key {
+	return key{name: name, kind: aTable, keys: keys, set: func(at place, v any) bool {
+		tables, ok := v.(map[string]any)
+		if _, isArray := v.([]map[string]any); isArray {
+			at.fault(problem{"is an array of tables", "write [" + name + ".NAME], with a name"})
+			return false
+		}
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		fine := true
+		for _, n := range slices.Sorted(maps.Keys(tables)) {
+			at := at.in(n)
+			if pr := checkName(n); pr.text != "" {
+				at.fault(pr)
+				fine = false
+			}
+			switch values := tables[n].(type) {
+			case map[string]any:
+				fine = each(at, values) && fine
+			case []map[string]any:
+				at.fault(problem{"is an array of tables", "write single brackets"})
+				fine = false
+			default:
+				at.fault(problem{"stands outside of any [" + name + ".NAME]", "put it below such a header"})
+				fine = false
+			}
+		}
+		return fine
+	}}
+}

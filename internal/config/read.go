@@ -24,12 +24,8 @@ func read(at place, scope string, values map[string]any, keys []key) bool {
 			fine = false
 			continue
 		}
-		if notYet(scope, keys[i], v) {
-			what := ""
-			if s, ok := v.(string); ok && keys[i].def != nil {
-				what = show(s) + " "
-			}
-			at.faultf("%sis not yet supported", what)
+		if text := notYet(scope, keys[i], v); text != "" {
+			at.faultf("%s", text)
 			fine = false
 		}
 	}
@@ -45,18 +41,21 @@ func setDefaults(keys []key) {
 	}
 }
 
-// notYet tells whether v asks for a part that is not built. The default never does: it is how
-// Rota behaves without that part, and so config.example.toml can be taken as it is.
-func notYet(scope string, k key, v any) bool {
+// notYet says that v asks for a part that is not built, or "". The default never does: it is
+// how Rota behaves without that part, so that config.example.toml can be taken as it is.
+func notYet(scope string, k key, v any) string {
 	name := k.name
 	if scope != "" {
 		name = scope + "." + name
 	}
 	unbuilt := later()
-	if s, ok := v.(string); ok && slices.Contains(unbuilt, name+"="+s) {
-		return true
+	if slices.Contains(unbuilt, name) && !reflect.DeepEqual(v, k.def) {
+		return "not yet supported"
 	}
-	return slices.Contains(unbuilt, name) && !reflect.DeepEqual(v, k.def)
+	if s, ok := v.(string); ok && slices.Contains(unbuilt, name+"="+s) {
+		return show(s) + " is not yet supported"
+	}
+	return ""
 }
 
 // unknown is what to say of the key at a place that none of keys has.
@@ -73,7 +72,7 @@ func unknown(at place, v any, keys []key) problem {
 		names[i] = k.name
 	}
 	near := nearest(name, names)
-	switch home := belongs(name); {
+	switch home := belongs(at, name); {
 	case strings.EqualFold(near, name):
 		pr.hint = fmt.Sprintf("did you mean %q? upper and lower case differ", near)
 	case len(at.path) == 1 && isTable && looksLikeJob(values):
@@ -89,8 +88,10 @@ func unknown(at place, v any, keys []key) problem {
 	return pr
 }
 
-// belongs says where a key of that exact name would be right, or "".
-func belongs(name string) string {
+// belongs says where a key of that exact name would be right, or "". Keys of jobs count only
+// for who stands at the top or in a job: elsewhere a slip of the keyboard is likelier.
+func belongs(at place, name string) string {
+	nearJobs := len(at.path) == 1 || at.path[0] == "jobs"
 	top := newLoader(environment{}).settings()
 	for _, k := range top {
 		if k.name == name && k.kind != aTable {
@@ -98,10 +99,16 @@ func belongs(name string) string {
 		}
 	}
 	for _, table := range top {
-		if slices.ContainsFunc(table.keys, func(k key) bool { return k.name == name }) {
-			if table.name == "jobs" || table.name == "notify" {
-				return "in [" + table.name + ".NAME]"
+		if !slices.ContainsFunc(table.keys, func(k key) bool { return k.name == name }) {
+			continue
+		}
+		switch table.name {
+		case "jobs":
+			if nearJobs {
+				return "in [jobs.NAME]"
 			}
+		case "notify":
+		default:
 			return "in [" + table.name + "]"
 		}
 	}
@@ -111,6 +118,24 @@ func belongs(name string) string {
 func looksLikeJob(values map[string]any) bool {
 	for _, k := range []string{"schedule", "command", "shell"} {
 		if _, ok := values[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// misspelt tells whether a job lacks something only because it is there under a name that is
+// not quite right, and was reported with it.
+func misspelt(name string, values map[string]any, keys []key) bool {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
+	for n, v := range values {
+		if inner, ok := v.(map[string]any); ok && !slices.Contains(names, n) && looksLikeJob(inner) {
+			return true
+		}
+		if !slices.Contains(names, n) && nearest(n, names) == name {
 			return true
 		}
 	}

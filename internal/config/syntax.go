@@ -36,13 +36,15 @@ func parse(rep *report, name string, text []byte) *source {
 	lines := strings.Split(s, "\n")
 	src, bad := attempt(name, lines)
 	for n := 1; bad != nil; n++ {
+		if n > maxSyntaxFaults {
+			return broken
+		}
+		rest, src2, next := without(name, lines, bad)
 		fault(bad.line, bad.key, bad.problem)
-		if n == maxSyntaxFaults {
+		if rest == nil {
 			return broken
 		}
-		if lines, src, bad = without(name, lines, bad); lines == nil {
-			return broken
-		}
+		lines, src, bad = rest, src2, next
 		if src != nil {
 			src.torn = true
 		}
@@ -113,6 +115,9 @@ func without(name string, lines []string, bad *syntaxFault) ([]string, *source, 
 			rest[i] = "" // and not deleted, so that the lines after it keep their numbers
 		}
 		if src, next := attempt(name, rest); next == nil || sp.better(next) {
+			if sp.to < bad.line {
+				bad.problem = problem{"an array or inline table above this header does not end", "close its bracket"}
+			}
 			return rest, src, next
 		}
 	}

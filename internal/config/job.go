@@ -1,0 +1,208 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"rota/scheduler"
+	"rota/scheduler/schedule"
+)
+
+// Job is one job of the table, with [defaults] and the defaults of Rota filled in.
+type Job struct {
+	Name string
+	File string // where its table stands
+	Line int
+
+	Schedule *schedule.Schedule // with its zone
+	Timezone string             // of the schedule
+	Enabled  bool
+
+	Command []string // program and arguments; nil if Shell is set
+	Shell   string   // a line for /bin/sh -c; "" if Command is set
+	Env     map[string]string
+	Dir     string // absolute
+
+	Timeout       time.Duration // 0: none
+	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
+	SuccessCodes  []int
+	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
+
+	Scope   string // "once" in the fleet
+	Lock    string // "" is the job's own
+	Overlap scheduler.Overlap
+	Misfire scheduler.Misfire
+	OnCrash scheduler.OnCrash
+
+	specs []string
+}
+
+// finishJobs checks every job that was found, in any file, and puts the good ones into the
+// config. It is no matter which those are: with one bad one there is no config.
+func (l *loader) finishJobs() {
+	for _, f := range l.jobs {
+		l.cfg.Jobs = append(l.cfg.Jobs, l.finishJob(f))
+	}
+	slices.SortFunc(l.cfg.Jobs, func(a, b Job) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (l *loader) finishJob(f found) Job {
+	j := Job{Name: f.name, File: f.at.src.name, Line: f.at.src.line(f.at.path)}
+	keys := jobKeys(&j)
+	setDefaults(keys)
+	read(f.at.silent(), "jobs", l.defaults, keys)
+	read(f.at, "jobs", f.values, keys)
+
+	var ways []string
+	for _, way := range []string{"command", "shell", "http"} {
+		if _, ok := f.values[way]; ok {
+			ways = append(ways, way)
+		}
+	}
+	missing := func(names ...string) bool {
+		return !f.at.src.torn && !slices.ContainsFunc(names, func(name string) bool {
+			_, given := f.values[name]
+			return given || misspelt(name, f.values, keys)
+		})
+	}
+	if missing("command", "shell", "http") {
+		f.at.fault(problem{"says nothing to run", "set command, shell or http"})
+	}
+	if missing("schedule") {
+		f.at.fault(problem{"has no schedule", `set schedule = "0 2 * * *"`})
+	}
+	for _, way := range ways[min(1, len(ways)):] {
+		f.at.in(way).fault(problem{ways[0] + " says already what to run", "keep one"})
+	}
+	for _, arg := range append(slices.Clone(j.Command), j.Shell) {
+		if strings.Contains(arg, `\%`) {
+			f.at.in(ways[0]).warn(problem{`\% reaches the program as it stands`, "% needs no escape outside of a crontab"})
+			break
+		}
+	}
+	l.finishSchedule(f, &j)
+	return j
+}
+
+// finishSchedule parses the schedule in its zone. A zone that is wrong was reported where it
+// stands, for all jobs that it is of; the specs are then checked in another.
+func (l *loader) finishSchedule(f found, j *Job) {
+	j.Timezone = cmp.Or(j.Timezone, l.cfg.Timezone)
+	if len(j.specs) == 0 {
+		return
+	}
+	var err error
+	j.Schedule, err = schedule.Parse(j.Timezone, j.specs...)
+	at := f.at.in("schedule")
+	for _, err := range joined(err) {
+		at.faultf("%s", err.Error())
+	}
+	zoneAt := f.at.in("timezone")
+	if _, own := f.values["timezone"]; !own {
+		zoneAt = place{rep: f.at.rep, src: l.main, path: []string{"timezone"}}
+	}
+	for _, w := range j.Schedule.Warnings() {
+		if strings.HasPrefix(w, "timezone ") {
+			zoneAt.warn(problem{text: strings.TrimPrefix(w, "timezone ")})
+			continue
+		}
+		at.warn(problem{text: w})
+	}
+}
+
+// joined takes apart what errors.Join put together.
+func joined(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if many, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok {
+		return many.Unwrap()
+	}
+	return []error{err}
+}
+
+// command is argv. It has no default, and no message shows an argument.
+func command(name string, dst *[]string) key {
+	k := none(texts(name, dst, checkNoNUL))
+	strings := k.set
+	k.set = func(at place, v any) bool {
+		if _, ok := v.(string); ok {
+			at.fault(problem{"must be an array of strings, not a string", `write it like ["/path/to/program", "argument"], or use shell`})
+			return false
+		}
+		if !strings(at, v) {
+			return false
+		}
+		if len(*dst) == 0 || (*dst)[0] == "" {
+			at.faultf("names no program")
+			return false
+		}
+		return true
+	}
+	return k
+}
+
+// specs is one spec, or an array of them.
+func specs(name string, dst *[]string) key {
+	k := none(texts(name, dst))
+	k.kind = "string or array of strings"
+	list := k.set
+	k.set = func(at place, v any) bool {
+		if s, ok := v.(string); ok {
+			v = []any{s}
+		}
+		if empty, ok := v.([]any); ok && len(empty) == 0 {
+			at.faultf("is empty")
+			return false
+		}
+		return list(at, v)
+	}
+	return k
+}
+
+// environ is a job's environment.
+func environ(name string, dst *map[string]string) key {
+	k := pairs(name, dst, func(name, value string) problem {
+		return cmp.Or(checkVariable(name), checkNoNUL(value))
+	})
+	plain := k.set
+	k.set = func(at place, v any) bool {
+		table, ok := v.(map[string]any)
+		if !ok || at.src == nil || !at.src.header(at.path) {
+			return plain(at, v)
+		}
+		// Below a [header] for env, what was meant for the job becomes a variable of it, and
+		// says nothing.
+		names := []string{}
+		for _, k := range jobKeys(new(Job)) {
+			names = append(names, k.name)
+		}
+		rest, fine := maps.Clone(table), true
+		for _, n := range names {
+			if _, ok := table[n]; ok {
+				at.in(n).fault(problem{"is a key of the job, in the table of its environment",
+					fmt.Sprintf("move it above the header of %s", name)})
+				delete(rest, n)
+				fine = false
+			}
+		}
+		return plain(at, rest) && fine
+	}
+	return k
+}
+
+func checkZone(zone string) problem {
+	_, err := schedule.Parse(zone, "@daily")
+	for _, err := range joined(err) {
+		return problem{text: strings.TrimPrefix(err.Error(), "timezone: ")}
+	}
+	return problem{}
+}

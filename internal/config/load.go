@@ -1,0 +1,191 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// loader reads one config. The keys that settings lists store what they read in its fields.
+type loader struct {
+	env  environment
+	rep  report
+	cfg  *Config
+	dir  string // of the main file, absolute
+	main *source
+
+	include  []string
+	defaults map[string]any // of jobs, as decoded
+	jobs     []found
+
+	// What is said of Redis, before it is put together.
+	url, password, passwordFile string
+}
+
+// found is the table of a job where it was found.
+type found struct {
+	name   string
+	at     place
+	values map[string]any
+}
+
+func newLoader(env environment) *loader {
+	return &loader{env: env, cfg: new(Config)}
+}
+
+func load(path string, env environment) (*Config, error) {
+	text, info, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	l := newLoader(env)
+	l.dir = filepath.Dir(abs)
+	l.cfg.Path, l.cfg.Files = abs, []string{path}
+
+	settings := l.settings()
+	setDefaults(settings)
+	l.main = parse(&l.rep, path, text)
+	root := place{rep: &l.rep, src: l.main}
+	read(root, "", root.src.root, settings)
+	for _, file := range l.included(root, info) {
+		l.includeFile(root, file, settings)
+	}
+	l.finishHost(root.in("host"))
+	l.finishRedis(root.in("redis"), info)
+	l.finishLease(root.in("lease"))
+	if l.cfg.HTTP.TokenFile != "" {
+		l.cfg.HTTP.TokenFile = l.credential(l.cfg.HTTP.TokenFile)
+	}
+	l.finishJobs()
+
+	if len(l.rep.faults) > 0 {
+		return nil, &Faults{All: arrange(l.rep.faults, l.cfg.Files)}
+	}
+	for _, w := range arrange(l.rep.warnings, l.cfg.Files) {
+		l.cfg.Warnings = append(l.cfg.Warnings, w.Error())
+	}
+	return l.cfg, nil
+}
+
+// includeFile reads the jobs of an included file. Nothing else may stand in one, so that what is
+// true of the host can be read in one place.
+func (l *loader) includeFile(root place, file string, settings []key) {
+	text, _, err := readFile(file)
+	if err != nil {
+		root.in("include").fault(unreadable(file, err))
+		return
+	}
+	l.cfg.Files = append(l.cfg.Files, file)
+	at := place{rep: &l.rep, src: parse(&l.rep, file, text)}
+	jobs := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(at.src.root)) {
+		v := at.src.root[name]
+		if name == "jobs" {
+			jobs[name] = v
+			continue
+		}
+		pr := unknown(at.in(name), v, settings)
+		if slices.ContainsFunc(settings, func(k key) bool { return k.name == name }) {
+			pr.hint = "it belongs in " + root.src.name
+		}
+		pr.text = "only [jobs.NAME] tables may stand in an included file"
+		at.in(name).fault(pr)
+	}
+	read(at, "", jobs, settings)
+}
+
+// collect takes the table of a job. It is checked once all files are read, when its defaults
+// are known.
+func (l *loader) collect(at place, values map[string]any) bool {
+	name := at.path[len(at.path)-1]
+	for _, other := range l.jobs {
+		if other.name == name {
+			at.faultf("is defined in %s already, on line %d", other.at.src.name, other.at.src.line(other.at.path))
+			return false
+		}
+	}
+	l.jobs = append(l.jobs, found{name, at, values})
+	return true
+}
+
+// setJobDefaults checks [defaults], as if it were a job, and keeps it.
+func (l *loader) setJobDefaults(at place, v any) bool {
+	values, ok := v.(map[string]any)
+	if !ok {
+		return at.wrongType(aTable, v)
+	}
+	fine := true
+	l.defaults = maps.Clone(values)
+	for _, name := range whatAndWhen() {
+		if _, ok := values[name]; !ok {
+			continue
+		}
+		hint := "set it in each job"
+		if name == "timezone" {
+			hint = "timezone at the top of the file is that of all jobs that name none"
+		}
+		at.in(name).fault(problem{"has no default for all jobs", hint})
+		delete(l.defaults, name)
+		fine = false
+	}
+	return read(at, "jobs", l.defaults, jobKeys(new(Job))) && fine
+}
+
+func (l *loader) finishHost(at place) {
+	h := &l.cfg.Host
+	if h.Name != "" || l.rep.blames("host.name") {
+		return
+	}
+	name, err := l.env.hostname()
+	pr := checkName(name)
+	if err != nil {
+		pr.text = "the machine's name is not known: " + err.Error()
+	} else if pr.text != "" {
+		pr.text = "the machine's name cannot be the host's: " + pr.text
+	}
+	if pr.text != "" {
+		at.in("name").fault(problem{pr.text, `set host.name`})
+	}
+	h.Name = name
+}
+
+// finishLease holds the lease against the time it takes to lose one safely. The rule and its
+// share of 6 % (margin, last signals) are those of the trust deadline: package rota/locking.
+func (l *loader) finishLease(at place) {
+	if at.src.torn || l.rep.blames("lease") || l.rep.blames("redis.op_timeout") {
+		return
+	}
+	v := l.cfg.Lease
+	rest := 3*v.RenewEvery + v.LossGrace + l.cfg.Redis.OpTimeout + 50*time.Millisecond
+	least := (rest*100 + 93) / 94
+	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
+	if v.TTL < least {
+		at.in("ttl").faultf("%s is shorter than 3 × renew_every + loss_grace + redis.op_timeout + 6 %% of ttl + 50ms; "+
+			"the smallest that will do is %s", short(v.TTL), short(least))
+	}
+}
+
+// credential makes a path absolute: systemd puts credentials into a directory of their own
+// (systemd.exec(5), LoadCredential=).
+func (l *loader) credential(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(cmp.Or(l.env.getenv("CREDENTIALS_DIRECTORY"), l.dir), path)
+}
+
+// blames tells whether the key, or one below it, has a fault already, so that what follows
+// from its value says nothing.
+func (r *report) blames(key string) bool {
+	return slices.ContainsFunc(r.faults, func(f Fault) bool {
+		return f.Key == key || strings.HasPrefix(f.Key, key+".")
+	})
+}

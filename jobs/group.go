@@ -1,0 +1,122 @@
+//go:build linux
+
+package jobs
+
+import (
+	"errors"
+	"math"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The end of processes other than the main one is polled for, ever slower from each event on.
+const (
+	pollMin = time.Millisecond
+	pollMax = 100 * time.Millisecond
+)
+
+// forever is a grace that only a closed Kill ends.
+const forever time.Duration = math.MaxInt64
+
+// A group is the processes of one run.
+//
+// Its main process stays a zombie until everything else is gone. As long as it does, its pid,
+// which is the group's number too, cannot be given to anybody else, and a signal to the group
+// cannot hit a stranger.
+type group struct {
+	main   *os.Process
+	exited chan struct{} // closed when main has ended; it is a zombie then
+	others *procs        // of the run, without main
+	waiter sync.WaitGroup
+}
+
+// watch takes main, which leads its own process group, and starts the goroutine that waits for
+// its end. reap must follow.
+func watch(main *os.Process, run string) *group {
+	g := &group{main: main, exited: make(chan struct{}), others: newProcs(main.Pid, run)}
+	g.waiter.Go(func() {
+		defer close(g.exited)
+		for {
+			// WNOWAIT leaves the zombie, see above. An error other than EINTR says that there
+			// is no such child any more.
+			err := unix.Waitid(unix.P_PID, main.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	return g
+}
+
+// end sees to it that no process of the run lives, and returns then: SIGTERM to all, and SIGKILL
+// to what is left after grace or when kill is closed. It sends nothing if all have ended already.
+// killed tells whether SIGKILL was sent.
+func (g *group) end(grace time.Duration, kill <-chan struct{}) (killed bool) {
+	if g.gone() {
+		return false
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-kill:
+	default:
+		// A stopped process acts on SIGTERM only when it is continued (systemd.kill(5) does so).
+		g.signal(unix.SIGTERM, unix.SIGCONT)
+	}
+	exited := g.exited
+	pause := pollMin
+	for !g.gone() {
+		var poll <-chan time.Time
+		if killed || exited == nil {
+			poll = time.After(pause)
+		}
+		select {
+		case <-poll:
+			pause = min(2*pause, pollMax)
+		case <-exited:
+			exited, pause = nil, pollMin
+		case <-timer.C:
+			killed, pause = true, pollMin
+		case <-kill:
+			killed, kill, pause = true, nil, pollMin
+		}
+		if killed {
+			// Again each time: what forked between the search and its signal turns up now.
+			g.signal(unix.SIGKILL)
+		}
+	}
+	return killed
+}
+
+// gone tells whether nothing of the run lives. As long as /proc cannot be read, it does not know
+// and says no.
+func (g *group) gone() bool {
+	select {
+	case <-g.exited:
+	default:
+		return false
+	}
+	return !g.others.alive()
+}
+
+// signal sends sigs to the whole group at once and then to the processes outside of it.
+func (g *group) signal(sigs ...syscall.Signal) {
+	for _, sig := range sigs {
+		// ESRCH and EPERM change nothing: what lives is waited for.
+		_ = syscall.Kill(-g.main.Pid, sig)
+	}
+	g.others.signalCarriers(sigs...)
+}
+
+// reap returns the main process' status and lets go of the group. The SIGKILL before it is for
+// a member that the search in /proc missed because it was forked meanwhile.
+func (g *group) reap() (*os.ProcessState, error) {
+	g.waiter.Wait()
+	_ = syscall.Kill(-g.main.Pid, unix.SIGKILL)
+	g.others.release()
+	return g.main.Wait()
+}

@@ -1,0 +1,161 @@
+//go:build linux
+
+package jobs
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// within fails if a run did not end between min and max after its start.
+func within(t *testing.T, got Result, low, high time.Duration) {
+	t.Helper()
+	// The clock of a context starts a little before the run.
+	if took := got.Ended.Sub(got.Started); took < low-50*time.Millisecond || took > high {
+		t.Errorf("the run took %v, want %v to %v", took, low, high)
+	}
+}
+
+// slack is what a loaded machine may add to any of the times below.
+const slack = 3 * time.Second
+
+// Case E02: a timeout ends the whole group, not only the shell.
+func TestCommand_TimeoutEndsGroup(t *testing.T) {
+	run, _ := testRun(t)
+	got := command("sh", "-c", "sleep 300; true").Run(endsWith(t, ErrTimedOut, 200*time.Millisecond), run)
+	check(t, "sleep in a shell", got, TimedOut, 143, ErrTimedOut.Error())
+	within(t, got, 200*time.Millisecond, slack)
+	wantNone(t, run.ID)
+}
+
+// Case E05: what ignores SIGTERM is killed after the grace, and Run returns only then.
+func TestCommand_GraceThenKill(t *testing.T) {
+	run, _ := testRun(t)
+	cmd := command("sh", "-c", "trap '' TERM; sleep 300")
+	cmd.KillGrace = 400 * time.Millisecond
+	got := cmd.Run(endsWith(t, ErrTimedOut, 200*time.Millisecond), run)
+	check(t, "SIGTERM ignored", got, TimedOut, 137, ErrTimedOut.Error()+"; ended by SIGKILL")
+	within(t, got, 600*time.Millisecond, slack)
+	wantNone(t, run.ID)
+}
+
+func TestCommand_NoGrace(t *testing.T) {
+	run, _ := testRun(t)
+	cmd := command("sh", "-c", "trap '' TERM; sleep 300")
+	cmd.KillGrace = 0
+	got := cmd.Run(endsWith(t, ErrCancelled, 200*time.Millisecond), run)
+	check(t, "SIGTERM ignored", got, Cancelled, 137, ErrCancelled.Error()+"; ended by SIGKILL")
+	within(t, got, 200*time.Millisecond, slack)
+}
+
+// After the loss of a lease KillGrace does not count: the scheduler knows the trust deadline.
+func TestCommand_LossIsKilledByKill(t *testing.T) {
+	t.Run("later than the grace", func(t *testing.T) {
+		run, _ := testRun(t)
+		run.Kill = closedAfter(t, 800*time.Millisecond)
+		cmd := command("sh", "-c", "trap '' TERM; sleep 300")
+		cmd.KillGrace = 100 * time.Millisecond
+		got := cmd.Run(endsWith(t, ErrLost, 200*time.Millisecond), run)
+		check(t, "SIGTERM ignored", got, Lost, 137, ErrLost.Error()+"; ended by SIGKILL")
+		within(t, got, 800*time.Millisecond, slack)
+	})
+	t.Run("earlier than the grace", func(t *testing.T) {
+		run, _ := testRun(t)
+		run.Kill = closedAfter(t, 300*time.Millisecond)
+		got := command("sh", "-c", "trap '' TERM; sleep 300").Run(endsWith(t, ErrTimedOut, 200*time.Millisecond), run)
+		check(t, "SIGTERM ignored", got, TimedOut, 137, ErrTimedOut.Error()+"; ended by SIGKILL")
+		within(t, got, 300*time.Millisecond, slack)
+	})
+	t.Run("or by the grace where there is no Kill", func(t *testing.T) {
+		run, _ := testRun(t)
+		cmd := command("sh", "-c", "trap '' TERM; sleep 300")
+		cmd.KillGrace = 100 * time.Millisecond
+		got := cmd.Run(endsWith(t, ErrLost, 200*time.Millisecond), run)
+		check(t, "SIGTERM ignored", got, Lost, 137, ErrLost.Error()+"; ended by SIGKILL")
+	})
+}
+
+// Case E04: what the main process leaves behind is ended too, and its own code counts.
+func TestCommand_Leftovers(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		grace        time.Duration
+		least        time.Duration
+		code         int
+	}{
+		{"that closed the output", "sleep 300 >/dev/null 2>&1 & exit 3", time.Minute, 0, 3},
+		{"that hold the output", "sleep 300 & exit 3", time.Minute, 0, 3},
+		{"that ignore SIGTERM", "trap '' TERM; sleep 300 & exit 3", 300 * time.Millisecond, 300 * time.Millisecond, 3},
+		{"that are stopped", "sleep 300 & kill -STOP $!; exit 3", time.Minute, 0, 3},
+		{"that end within the grace", "(trap 'sleep 0.3; exit' TERM; echo ready; while :; do sleep 0.05; done) & sleep 0.2; exit 3", time.Minute, 300 * time.Millisecond, 3},
+		{"in a session of their own", "setsid sleep 300 & sleep 0.2; exit 3", time.Minute, 0, 3},
+		{"in a session of their own that ignore SIGTERM", "trap '' TERM; setsid sleep 300 & sleep 0.2; exit 3", 300 * time.Millisecond, 500 * time.Millisecond, 3},
+		{"in a group of their own", "set -m; sleep 300 & exit 3", time.Minute, 0, 3},
+		{"daemons", "setsid sh -c 'sleep 300 & exec sleep 300' >/dev/null 2>&1 & sleep 0.2; exit 3", time.Minute, 0, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, _ := testRun(t)
+			cmd := command(Shell(c.script)...)
+			cmd.KillGrace = c.grace
+			got := cmd.Run(t.Context(), run)
+			check(t, c.script, got, Failed, c.code, "exit code 3")
+			within(t, got, c.least, slack)
+			wantNone(t, run.ID)
+		})
+	}
+}
+
+func TestCommand_TimeoutEndsSessions(t *testing.T) {
+	run, out := testRun(t)
+	cmd := command(Shell("setsid sh -c 'trap \"echo bye\" TERM; sleep 300' & wait; echo waited")...)
+	got := cmd.Run(endsWith(t, ErrTimedOut, 300*time.Millisecond), run)
+	check(t, "setsid", got, TimedOut, 143, ErrTimedOut.Error())
+	if !strings.Contains(out.String(), "bye") {
+		t.Errorf("the session printed %q, want bye: SIGTERM must reach it before SIGKILL", out)
+	}
+	wantNone(t, run.ID)
+}
+
+// A process outside of the run may hold its output for ever; what was printed is complete.
+func TestCommand_OutputHeldByStranger(t *testing.T) {
+	run, out := testRun(t)
+	// Without ROTA_RUN and in a session of its own it is not found: the warden's business.
+	cmd := command(Shell("env -i /usr/bin/setsid /bin/sleep 2 & sleep 0.3; head -c 50000 /dev/zero; exit 0")...)
+	got := cmd.Run(t.Context(), run)
+	check(t, "a stranger", got, Succeeded, 0, "")
+	within(t, got, 0, 1500*time.Millisecond)
+	if out.Total() != 50000 {
+		t.Errorf("copied %d bytes, want 50000", out.Total())
+	}
+}
+
+// A slow writer loses nothing when the program is long gone.
+func TestCommand_SlowOutput(t *testing.T) {
+	run, _ := testRun(t)
+	out := NewOutput(0)
+	run.Output = writerFunc(func(p []byte) (int, error) {
+		time.Sleep(50 * time.Millisecond)
+		return out.Write(p)
+	})
+	got := command("head", "-c", "300000", "/dev/zero").Run(t.Context(), run)
+	check(t, "head", got, Succeeded, 0, "")
+	if out.Total() != 300000 {
+		t.Errorf("copied %d bytes, want 300000", out.Total())
+	}
+}
+
+func TestCommand_FailingOutput(t *testing.T) {
+	run, _ := testRun(t)
+	calls := 0
+	run.Output = writerFunc(func([]byte) (int, error) { calls++; return 0, errStarterClosed })
+	got := command("head", "-c", "1000000", "/dev/zero").Run(t.Context(), run)
+	check(t, "head", got, Succeeded, 0, "")
+	if calls != 1 {
+		t.Errorf("Output was called %d times, want 1: it failed", calls)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

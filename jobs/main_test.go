@@ -1,0 +1,135 @@
+//go:build linux
+
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// roleVariable makes the test binary play a daemon, so that tests can stop, kill and limit one.
+const roleVariable = "JOBS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		os.Exit(m.Run())
+	case "hold":
+		holdARun()
+	case "show":
+		showAProcess()
+	case "adopt":
+		adoptOrphans()
+	default:
+		fmt.Fprintf(os.Stderr, "no such role: %q\n", role)
+		os.Exit(2)
+	}
+}
+
+// testRun returns a Run with an id of its own and the Output that it prints to.
+func testRun(t *testing.T) (Run, *Output) {
+	t.Helper()
+	out := NewOutput(64 << 10)
+	return Run{
+		Job: "backup", ID: rand.Text(), Tick: time.Date(2026, 11, 29, 2, 0, 0, 0, time.UTC),
+		Attempt: 1, Token: 1795968430725800, Lock: "backup", Host: "web-1", Namespace: "rota",
+		Output: out,
+	}, out
+}
+
+// command returns a Command with the environment of a job and a grace that no test waits for.
+func command(args ...string) Command {
+	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute}
+}
+
+// endsWith returns a context that ends with cause after d.
+func endsWith(t *testing.T, cause error, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	timer := time.AfterFunc(d, func() { cancel(cause) })
+	t.Cleanup(func() { timer.Stop() })
+	return ctx
+}
+
+// closedAfter returns a channel that closes after d.
+func closedAfter(t *testing.T, d time.Duration) <-chan struct{} {
+	t.Helper()
+	c := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(c) })
+	t.Cleanup(func() { timer.Stop() })
+	return c
+}
+
+// check compares what a Result says, except its times. A code of -1 means none.
+func check(t *testing.T, what string, got Result, outcome Outcome, code int, reason string) {
+	t.Helper()
+	gotCode := -1
+	if got.ExitCode != nil {
+		gotCode = *got.ExitCode
+	}
+	if got.Outcome != outcome || gotCode != code || got.Reason != reason {
+		t.Errorf("%s: got %s, exit code %d, reason %q; want %s, %d, %q",
+			what, got.Outcome, gotCode, got.Reason, outcome, code, reason)
+	}
+}
+
+// carriersOf lists the live processes that show the run's id, by another way than procs.
+func carriersOf(t *testing.T, id string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(text, []byte(runVariable+"="+id)) {
+			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// wantNone fails if any process of the run lives.
+func wantNone(t *testing.T, id string) {
+	t.Helper()
+	if pids := carriersOf(t, id); len(pids) > 0 {
+		t.Errorf("processes of the run that live: %v, want none", pids)
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// eventually waits until ok says so.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after 10s", what)
+		}
+	}
+}
+
+// writeFile makes a file with exactly this mode and returns its path.
+func writeFile(t *testing.T, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,127 @@
+//go:build linux
+
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// busyPause is how long a program that is just being written gets before the one retry. An
+// installer's rename and a compiler's last write are over by then.
+const busyPause = 100 * time.Millisecond
+
+// errNotStarted: the run was ended before its turn to start came.
+var errNotStarted = errors.New("jobs: ended before it started")
+
+// start starts the program and the copying of its output.
+func (c Command) start(ctx context.Context, run Run) (*os.Process, *pipe, error) {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return nil, nil, errors.New("start: no program is named")
+	}
+	name := c.Args[0]
+	// Without /proc nobody could tell whether the run is over.
+	if _, err := os.Stat("/proc/self"); err != nil {
+		return nil, nil, fmt.Errorf("start %q: /proc is not mounted", name)
+	}
+	dir, err := filepath.Abs(cmp.Or(c.Dir, "/"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("start %q: dir %q: %w", name, c.Dir, err)
+	}
+	path, err := findProgram(name, dir, lookup(c.Env, "PATH"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("start %q: %w", name, err)
+	}
+
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start %q: %w", name, err)
+	}
+	defer null.Close()
+	out, write := &pipe{}, null
+	if run.Output != nil {
+		if out, write, err = newPipe(run.Output); err != nil {
+			return nil, nil, fmt.Errorf("start %q: output: %w", name, err)
+		}
+		defer write.Close()
+	}
+	attr := &os.ProcAttr{
+		Dir:   dir,
+		Env:   merge(c.Env, Environ(run)),
+		Files: []*os.File{null, write, write},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	}
+	process, err := c.Starter.start(ctx, run.Kill, path, c.Args, attr)
+	if errors.Is(err, unix.ETXTBSY) {
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+		case <-run.Kill:
+		}
+		process, err = c.Starter.start(ctx, run.Kill, path, c.Args, attr)
+	}
+	if err != nil {
+		out.discard()
+		return nil, nil, fmt.Errorf("start %q: %w", name, explain(err, path, attr, c.Args))
+	}
+	out.start()
+	return process, out, nil
+}
+
+// findProgram returns the path that execvp(3) would take after a change to dir: the first
+// candidate in PATH that is a file which may be executed.
+func findProgram(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return inDir(dir, name), nil
+	}
+	path = cmp.Or(path, DefaultPath)
+	var notExecutable string
+	for _, entry := range filepath.SplitList(path) {
+		candidate := inDir(inDir(dir, entry), name)
+		info, err := os.Stat(candidate)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil {
+			return candidate, nil
+		}
+		notExecutable = cmp.Or(notExecutable, candidate)
+	}
+	if notExecutable != "" {
+		// Started nevertheless: the kernel refuses it, and the refusal is explained.
+		return notExecutable, nil
+	}
+	return "", fmt.Errorf("not found in PATH %q", path)
+}
+
+// inDir is path as seen from dir. It is not cleaned: a/../b may be another file than b.
+func inDir(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + path
+}
+
+// nulAt names the argument or variable that holds a NUL byte, which execve(2) cannot pass. The
+// value stays out: it may be a secret.
+func nulAt(args, env []string) string {
+	hasNUL := func(s string) bool { return strings.IndexByte(s, 0) >= 0 }
+	if i := slices.IndexFunc(args, hasNUL); i >= 0 {
+		return fmt.Sprintf("argument %d", i)
+	}
+	if i := slices.IndexFunc(env, hasNUL); i >= 0 {
+		name, _, _ := strings.Cut(env[i], "=")
+		return fmt.Sprintf("environment variable %q", name)
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package locking
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+)
+
+//go:embed acquire.lua
+var acquireBody string
+
+//go:embed renew.lua
+var renewBody string
+
+const (
+	// replayAfter is the wait before an unanswered acquisition is repeated, doubled each
+	// time: long enough for a connection to be opened again, short beside any lease.
+	replayAfter = 5 * time.Millisecond
+	// maxTaking bounds the grants that are being taken back at once. Above it the TTL does it.
+	maxTaking = 256
+)
+
+func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, error) {
+	keys, err := l.names.keys(name)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("acquire %q: %w", name, ended(ctx))
+	}
+	if err := l.enter(); err != nil {
+		return nil, err
+	}
+	defer l.wg.Done()
+	g, err := l.ask(ctx, name, keys)
+	if err != nil {
+		return nil, err
+	}
+	lease := l.keeper.Keep(parent, g)
+	lease.home = &home{locker: l, keys: keys}
+	return lease, nil
+}
+
+// ask asks for the lock until there is an answer or no time is left for one.
+func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, err error) {
+	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, Margin: l.opt.Margin}
+	unanswered := false
+	defer func() {
+		if err != nil && unanswered {
+			l.takeBack(keys, g.Token)
+		}
+	}()
+	fail := func(err error) (Grant, error) { return g, fmt.Errorf("acquire %q: %w", name, err) }
+
+	floor, first := l.floors.of(name), l.keeper.Now()
+	for wait := replayAfter; ; wait *= 2 {
+		g.Sent = l.keeper.Now()
+		var reply Reply
+		select {
+		case reply = <-l.send(ctx, g, keys, floor):
+		case <-ctx.Done():
+			unanswered = true
+			return fail(ended(ctx))
+		case <-l.closing.Done():
+			unanswered = true
+			return fail(ErrClosed)
+		}
+		a, err := readAcquired(reply)
+		switch {
+		case err == nil && a.yes:
+			g.Fence = a.fence
+			l.sawGrant(name, a.fence, floor)
+			if late := l.keeper.Now().Sub(g.Sent) - g.trusted(); late >= 0 {
+				unanswered = true
+				return fail(fmt.Errorf("%w: the answer came %s after the end of what it granted", ErrUnavailable, late))
+			}
+			return g, nil
+		case err == nil:
+			l.floors.saw(name, a.fence)
+			return g, &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
+		case !isCertain(err):
+			unanswered = true
+		case !unanswered || !errors.Is(err, ErrUnavailable):
+			return fail(err) // Redis was not reached, or it refused: nothing was granted
+		}
+		if l.keeper.Now().Sub(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx, l.closing) {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w (%s)", ended(ctx), err.Error()) // the caller's doing, not Redis'
+			}
+			return fail(err)
+		}
+	}
+}
+
+// send sends one request in a goroutine of its own: go-redis cannot be interrupted once it
+// has written, and the caller shall be. If the caller left, what the request was granted is
+// taken back when it returns.
+func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64) <-chan Reply {
+	reply := make(chan Reply)
+	l.wg.Go(func() {
+		call, cancel := context.WithTimeout(ctx, min(l.opt.CallTimeout, g.trusted()))
+		defer cancel()
+		v, err := l.acquire.Run(call, l.client, []string{keys.lock, keys.fence}, g.Token.Reveal(),
+			wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder)
+		select {
+		case reply <- Reply{Value: v, Err: err}:
+		case <-ctx.Done():
+			l.takeBack(keys, g.Token)
+		case <-l.closing.Done():
+			l.takeBack(keys, g.Token)
+		}
+	})
+	return reply
+}
+
+// takeBack compares and deletes, in the background, a grant that nobody may know of. It is
+// repeated until Redis answers or the lease would have ended by itself.
+func (l *Locker) takeBack(keys lockKeys, token Token) {
+	if l.taking.Add(1) > maxTaking {
+		l.taking.Add(-1)
+		return
+	}
+	until := l.keeper.Now()
+	l.wg.Go(func() {
+		defer l.taking.Add(-1)
+		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+			_, err := l.deleteOwn(context.Background(), keys, token, l.opt.CallTimeout)
+			if err == nil || !errors.Is(err, ErrUnavailable) || l.keeper.Now().Sub(until) > l.opt.TTL {
+				return
+			}
+			if !sleep(wait, l.closing, l.closing) {
+				return
+			}
+		}
+	})
+}
+
+// sawGrant remembers a fencing token, and says so if nothing but this memory kept it rising.
+func (l *Locker) sawGrant(name string, fence, floor int64) {
+	l.floors.saw(name, fence)
+	if floor > 0 && fence == floor+1 {
+		l.log.Warn("redis clock is behind the last fencing token", "lock", name, "token", fence)
+	}
+}

@@ -1,0 +1,55 @@
+package locking
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// dedicatedPool is how many connections a Locker's own client opens at most, and as many
+// again for renewals: go-redis sends pipelines over a pool of their own.
+const dedicatedPool = 4
+
+// dedicated returns a client of the Locker's own for the same server as c, and true; or c
+// itself, and false, if it does not know how to copy one. The Redis of a renewal must not
+// depend on what an application does with its pool: with every connection of it in BLPOP, a
+// renewal would wait for the pool's timeout, 6 s by default.
+//
+// What is different in the copy, and why:
+//   - ContextTimeoutEnabled: without it neither deadline nor cancellation reaches a read.
+//   - MaxRetries -1, DialerRetries 1: repeating is decided here, where it is known what a
+//     lost reply means.
+//   - Timeouts of one call, instead of 5 s.
+//   - No maintenance notifications (they ask DNS), no client-side cache, no Limiter: each
+//     can keep a renewal from being sent.
+//
+// Hooks of c are not copied: go-redis has no way to.
+func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClient, bool) {
+	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch c := c.(type) {
+	case *redis.Client:
+		opt := *c.Options()
+		opt.ContextTimeoutEnabled = true
+		opt.MaxRetries, opt.DialerRetries = -1, 1
+		opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = call, call, call, call
+		opt.PoolSize, opt.PipelinePoolSize = dedicatedPool, maxInFlight
+		opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.MaxConcurrentDials = 0, 0, 0, 0
+		opt.PipelineReadBufferSize, opt.PipelineWriteBufferSize = opt.ReadBufferSize, opt.WriteBufferSize
+		opt.Limiter, opt.PushNotificationProcessor = nil, nil
+		opt.ClientSideCache, opt.ClientSideCacheConfig = nil, nil
+		opt.MaintNotificationsConfig = off
+		return redis.NewClient(&opt), true
+	case *redis.ClusterClient:
+		opt := *c.Options()
+		opt.ContextTimeoutEnabled = true
+		opt.MaxRetries, opt.DialerRetries = -1, 1
+		opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = call, call, call, call
+		opt.PoolSize, opt.PipelinePoolSize = dedicatedPool, maxInFlight
+		opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.MaxConcurrentDials = 0, 0, 0, 0
+		opt.ReadOnly, opt.RouteByLatency, opt.RouteRandomly = false, false, false // a replica grants nothing
+		opt.MaintNotificationsConfig = off
+		return redis.NewClusterClient(&opt), true
+	}
+	return c, false
+}

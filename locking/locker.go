@@ -1,0 +1,207 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Locker grants leases on named locks of one Redis. It is safe for concurrent use; one for
+// a whole program is enough, and best, since its leases share their renewals and it knows
+// the fencing tokens it has seen.
+//
+// A Locker owns its [Keeper], one goroutine for each acquisition under way (it outlives its
+// caller if that left before the answer came) and one for each grant that nobody may know
+// of and that is being taken back. Close waits for them.
+type Locker struct {
+	opt    Options
+	log    *slog.Logger
+	names  naming
+	client redis.UniversalClient
+	own    bool // the client is ours to close
+	keeper *Keeper
+	floors floors
+
+	acquire, renew, release, query *Script
+
+	closing context.Context // ends when Close is called
+	cancel  context.CancelFunc
+	taking  atomic.Int64 // grants being taken back
+
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup // calls and goroutines; grows only with mu held or from within
+}
+
+// New makes a Locker. It asks nothing of Redis.
+//
+// By default the Locker makes a small client of its own from client's options, for a
+// [redis.Client] (also one with Sentinels) and a [redis.ClusterClient]; any other is used as
+// it is, as with Options.ShareClient. Either way client must stay open until the Locker is
+// closed. A [redis.Ring] is refused: when a shard is down it looks for its names on others,
+// and grants them again there.
+//
+// The error joins all faults of opt; each matches [ErrInvalidOptions].
+func New(client redis.UniversalClient, opt Options) (*Locker, error) {
+	opt, names, err := opt.complete()
+	switch client.(type) {
+	case nil:
+		err = errors.Join(err, invalid("client: nil"))
+	case *redis.Ring:
+		err = errors.Join(err, invalid("client: a redis.Ring would grant a lock twice when a shard is down"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &Locker{
+		opt:     opt,
+		log:     opt.Logger,
+		names:   names,
+		client:  client,
+		acquire: NewScript(acquireBody),
+		renew:   NewScript(renewBody),
+		release: NewScript(releaseBody),
+		query:   NewScript(queryBody),
+	}
+	l.keeper, err = NewKeeper(KeeperOptions{
+		Renew:       l.renewAll,
+		RenewEvery:  opt.RenewEvery,
+		CallTimeout: opt.CallTimeout,
+		Boottime:    opt.Boottime,
+		Logger:      opt.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.keeper.late = func(g Grant) {
+		if keys, err := l.names.keys(g.Name); err == nil {
+			l.takeBack(keys, g.Token)
+		}
+	}
+	if !opt.ShareClient {
+		l.client, l.own = dedicated(client, opt.CallTimeout)
+	}
+	l.closing, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// TryAcquire makes one attempt to take the lock name. It never waits for a holder.
+//
+// If another holder has it, the error is a [*HeldError], which matches [ErrHeld]. The
+// other errors are [ErrInvalidName], [ErrConflict], [ErrClosed], [ErrUnavailable], the
+// end of ctx (with its cause), or an answer of Redis that no repetition will change.
+//
+// A request whose answer is lost is repeated with the same ownership token, which Redis
+// answers with the same grant, while ctx and twice Options.CallTimeout allow. If no answer
+// comes, or ctx ends first, TryAcquire returns at once, and whatever Redis may have granted
+// is compared and deleted in the background: now, and again when the last request is back.
+//
+// The lease is trusted until the instant before the request was sent that was answered,
+// plus TTL, minus Margin; a grant that arrives later than that is given back. The lease's
+// context has the values of ctx, but does not end with it.
+func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lease, error) {
+	return l.tryAcquire(ctx, context.WithoutCancel(ctx), name)
+}
+
+// Do runs fn while it holds the lock name: it makes one attempt to take it, as
+// [Locker.TryAcquire] does and with its errors, and releases it when fn has returned, also
+// by a panic. The context that fn gets ends with ctx, and when the lease is lost.
+//
+// The error is that of fn; joined with it is a loss of the lease (which matches [ErrLost]:
+// somebody else may have been in meanwhile), or why the release failed.
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error) (err error) {
+	lease, err := l.tryAcquire(ctx, ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if lost := lease.Release(ctx); lost != nil {
+			err = errors.Join(err, lost)
+		}
+	}()
+	return fn(lease.Context(), lease)
+}
+
+// Close stops all renewals and waits for what is under way, at most about
+// Options.CallTimeout. Leases that are still held are lost, with [ReasonClosed], and their
+// keys stay in Redis until they expire: Close cannot know whether the work under them has
+// ended, so release them first. Idempotent.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	first := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	l.cancel()
+	err := l.keeper.Close()
+	l.wg.Wait()
+	if first && l.own {
+		err = errors.Join(err, l.client.Close())
+	}
+	return err
+}
+
+// enter counts a call in, unless the Locker is closed.
+func (l *Locker) enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.wg.Add(1)
+	return nil
+}
+
+// call returns a context for one request.
+func (l *Locker) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.opt.CallTimeout)
+}
+
+// renewAll is the Renew of the Locker's Keeper: one pipeline.
+func (l *Locker) renewAll(ctx context.Context, grants []Grant) []error {
+	errs := make([]error, len(grants))
+	calls := make([]Call, len(grants))
+	for i, g := range grants {
+		keys, err := l.names.keys(g.Name)
+		errs[i] = err // never: the name was good for the grant
+		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal(), wireMillis(g.TTL)}}
+	}
+	for i, r := range l.renew.RunAll(ctx, l.client, calls) {
+		yes, err := readYes(r)
+		switch {
+		case err != nil:
+			errs[i] = fmt.Errorf("renew %q: %w", grants[i].Name, err)
+		case !yes:
+			errs[i] = ErrLost
+		}
+	}
+	return errs
+}
+
+// ended returns why a caller's context has ended, so that errors.Is finds both what ended
+// it and which of the two ways of context it was.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// sleep waits, unless one of the contexts ends first.
+func sleep(d time.Duration, a, b context.Context) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-a.Done():
+	case <-b.Done():
+	}
+	return false
+}

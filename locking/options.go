@@ -1,0 +1,126 @@
+package locking
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	defaultPrefix   = "rota:lock:"
+	defaultTTL      = 30 * time.Second
+	defaultMaxTTL   = 24 * time.Hour
+	defaultFenceTTL = 7 * 24 * time.Hour
+	minTTL          = 10 * time.Millisecond
+	maxHolderBytes  = 256
+)
+
+// Options configure a [Locker]. The zero value is valid.
+type Options struct {
+	// Prefix of every key. A plain prefix makes the key prefix{name}; one that carries a
+	// hash tag, such as "{app}:lock:", makes it prefix + name, and names then have no colon.
+	// Lockers exclude each other only under the same prefix. "": "rota:lock:".
+	Prefix string
+
+	// TTL is how long a lease lasts without renewal, at least 10 ms and at most MaxTTL. Redis
+	// is told whole milliseconds, rounded up. 0: 30 s.
+	TTL time.Duration
+
+	// MaxTTL bounds TTL: how long a holder that died can block a lock. 0: 24 h.
+	MaxTTL time.Duration
+
+	// RenewEvery is the distance of renewals. Three must fit into TTL - Margin. 0: a third
+	// of that.
+	RenewEvery time.Duration
+
+	// Margin is how long before its TTL has passed a lease is not trusted any more, counted
+	// from before it was asked for. Below TTL. 0, and whatever is smaller, is 2 ms + 1 % of
+	// the TTL. A larger one lets a holder stop before the lock is free.
+	Margin time.Duration
+
+	// Holder says who, to those that find the lock held: at most 256 bytes. Everyone who can
+	// read the lock can read it. "": the host's name and the process' id.
+	Holder string
+
+	// FenceTTL is how long Redis remembers a lock's fencing token after its last grant, at
+	// least TTL. After that tokens rise by Redis' clock alone, so it must be longer than any
+	// step back of that clock. 0: 7 d.
+	FenceTTL time.Duration
+
+	// CallTimeout bounds each request to Redis; no renewal or acquisition takes longer than
+	// its lease would last besides. 0: 1.5 s.
+	CallTimeout time.Duration
+
+	// ShareClient makes the Locker use the client it was given, instead of a small one of
+	// its own with the same address and credentials. Then renewals wait behind whatever else
+	// occupies its pool, and calls take as long as its own timeouts and retries allow.
+	ShareClient bool
+
+	// Boottime is as in [KeeperOptions].
+	Boottime func() time.Duration
+
+	// Logger gets lost leases, failing renewals and faults of Redis' clock. Never a token
+	// of ownership. Nil: nothing.
+	Logger *slog.Logger
+}
+
+// complete returns the options with their defaults, or all their faults at once.
+func (o Options) complete() (Options, naming, error) {
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	o.TTL = cmp.Or(o.TTL, defaultTTL)
+	o.MaxTTL = cmp.Or(o.MaxTTL, defaultMaxTTL)
+	o.FenceTTL = cmp.Or(o.FenceTTL, max(defaultFenceTTL, o.TTL))
+	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
+	if o.Holder == "" {
+		o.Holder = defaultHolder()
+	}
+	if o.Boottime == nil {
+		o.Boottime = boottime
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
+	if o.TTL < minTTL || o.TTL > o.MaxTTL {
+		fault("TTL: %s is not between %s and MaxTTL (%s)", o.TTL, minTTL, o.MaxTTL)
+	}
+	if o.Margin < 0 || o.Margin >= o.TTL {
+		fault("Margin: %s is not between 0 and TTL (%s)", o.Margin, o.TTL)
+	}
+	trusted := (&Grant{TTL: o.TTL, Margin: o.Margin}).trusted()
+	o.RenewEvery = cmp.Or(o.RenewEvery, renewEvery(trusted))
+	switch {
+	case trusted <= 0: // TTL or Margin is at fault
+	case o.RenewEvery <= 0:
+		fault("RenewEvery: %s is not above 0", o.RenewEvery)
+	case 3*o.RenewEvery > trusted:
+		fault("RenewEvery: 3 × %s is longer than TTL - Margin (%s)", o.RenewEvery, trusted)
+	}
+	if o.FenceTTL < o.TTL {
+		fault("FenceTTL: %s is shorter than TTL (%s)", o.FenceTTL, o.TTL)
+	}
+	if o.CallTimeout < 0 {
+		fault("CallTimeout: %s is negative", o.CallTimeout)
+	}
+	if len(o.Holder) > maxHolderBytes {
+		fault("Holder: %d bytes, at most %d are allowed", len(o.Holder), maxHolderBytes)
+	}
+	n, err := newNaming(o.Prefix)
+	return o, n, errors.Join(append(faults, err)...)
+}
+
+// defaultHolder names the process: enough for a human to find it.
+func defaultHolder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	pid := fmt.Sprintf(" (pid %d)", os.Getpid())
+	return strings.ToValidUTF8(host[:min(len(host), maxHolderBytes-len(pid))], "") + pid
+}

@@ -1,0 +1,101 @@
+package locking
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+//go:embed release.lua
+var releaseBody string
+
+// home is where a lease is given back.
+type home struct {
+	locker *Locker
+	keys   lockKeys
+
+	mu         sync.Mutex
+	done       bool // Redis has answered
+	err        error
+	unanswered bool
+}
+
+// Release ends the lease and frees its lock: it stops the renewals as [Lease.Stop] does,
+// then deletes the lock if it still holds this lease's ownership token, whatever has become
+// of ctx: of that only the values are used. The request has a timeout of its own,
+// Options.CallTimeout, or what is left of the lease if that is shorter.
+//
+// It returns nil if the lock was freed, also when called again. An error that matches
+// [ErrLost] says that the lease had been lost before: somebody else may have held the lock
+// meanwhile, and their lease is untouched. One that matches [ErrUnavailable] says that Redis
+// did not answer; the lock is then freed in the background, at the latest when its TTL has
+// passed, and Release can be called again to ask. Of a lease that a bare [Keeper] keeps
+// there is nothing to free: Release is Stop.
+func (l *Lease) Release(ctx context.Context) error {
+	l.Stop()
+	loss := l.loss()
+	if l.home == nil {
+		return loss
+	}
+	h := l.home
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done {
+		return h.err
+	}
+	if err := h.locker.enter(); err != nil {
+		return errors.Join(loss, fmt.Errorf("release %q: %w", l.Name(), err))
+	}
+	defer h.locker.wg.Done()
+
+	deleted, err := h.free(ctx, l)
+	switch {
+	case err != nil:
+		return errors.Join(loss, fmt.Errorf("release %q: %w", l.Name(), err))
+	case loss == nil && !deleted && !h.unanswered:
+		loss = &LossError{Name: l.Name(), Reason: ReasonRefused}
+	}
+	h.done, h.err = true, loss
+	return loss
+}
+
+// free asks Redis to delete the lock until there is an answer or no time is left for one.
+// After a request without answer, "not there" means that it was deleted.
+func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
+	timeout := h.locker.opt.CallTimeout
+	if left := l.Remaining(); left > 0 {
+		timeout = min(timeout, left)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	for wait := replayAfter; ; wait *= 2 {
+		deleted, err = h.locker.deleteOwn(ctx, h.keys, l.grant.Token, timeout)
+		if err == nil || !errors.Is(err, ErrUnavailable) {
+			return deleted, err
+		}
+		h.unanswered = h.unanswered || !isCertain(err)
+		if !sleep(wait, ctx, h.locker.closing) {
+			h.locker.takeBack(h.keys, l.grant.Token)
+			return false, err
+		}
+	}
+}
+
+// loss returns how the lease was lost, or nil.
+func (l *Lease) loss() error {
+	if err := l.Err(); errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// deleteOwn sends one compare-and-delete.
+func (l *Locker) deleteOwn(ctx context.Context, keys lockKeys, token Token, timeout time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	v, err := l.release.Run(ctx, l.client, []string{keys.lock}, token.Reveal())
+	return readYes(Reply{Value: v, Err: err})
+}

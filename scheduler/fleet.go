@@ -1,0 +1,190 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// heart sends this host's heartbeats until ctx ends, and takes in what they bring back: the
+// other hosts, Redis' clock, runs asked for by hand, ticks given back.
+func (s *Scheduler) heart(ctx context.Context) {
+	var last string
+	for {
+		wait := ledger.BeatEvery
+		if err := s.beat(ctx, &last); err != nil {
+			wait = lastBackoff
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.beatNow:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (s *Scheduler) beat(ctx context.Context, last *string) error {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
+	defer cancel()
+	after := *last
+	if after == "" {
+		after = "0"
+	}
+	sent := s.keeper.Now()
+	f, err := s.opt.Ledger.Beat(call, s.self(), ulid.Make().String(), after)
+	s.heard(sent, f.Now, err)
+	if err != nil {
+		return err
+	}
+	if f.Before != nil && f.Before.ID != s.id && f.Now.Sub(f.Before.Beat) < ledger.HostGone {
+		s.alarmTwin(f.Before)
+	}
+	s.mu.Lock()
+	s.fleet = s.fleet[:0:0]
+	for _, h := range f.Hosts {
+		if !h.Draining && !slices.Contains(f.Drained, h.Name) {
+			s.fleet = append(s.fleet, h.Name)
+		}
+	}
+	if s.since.IsZero() {
+		s.since = f.Now
+		close(s.contact)
+	}
+	s.mu.Unlock()
+	for _, r := range f.Requests {
+		*last = r.ID
+		s.take(ctx, r)
+	}
+	s.reopen(ctx, f)
+	return nil
+}
+
+// self is what this host says of itself.
+func (s *Scheduler) self() ledger.Host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ledger.Host{
+		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.opt.Table, Labels: s.opt.Labels,
+		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining,
+	}
+}
+
+// alarmTwin reports, once for each, another daemon under this host's name: the two share a
+// rank, and one state directory would be a wrong one.
+func (s *Scheduler) alarmTwin(other *ledger.Host) {
+	s.mu.Lock()
+	known := s.twins[other.ID]
+	s.twins[other.ID] = true
+	s.mu.Unlock()
+	if !known {
+		s.log.Error("two daemons use one host name", "host", other.Name, "other", other.ID)
+	}
+}
+
+// take races for a run that a person asked for.
+func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
+	i := slices.IndexFunc(s.opt.Jobs, func(j Job) bool { return j.Name == r.Job })
+	if i < 0 || s.isStuck(r.Job) {
+		return // a host that has the job, and can run it, answers
+	}
+	job := &s.opt.Jobs[i]
+	asked := r.Asked()
+	t := s.newTry(Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
+	t.claim.Kind, t.claim.Request, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Force, time.Time{}
+	if job.Disabled {
+		t.claim.Barred = "disabled"
+	}
+	k := rank(job.Name, asked, s.opt.Host, s.claimants())
+	s.work.Go(func() {
+		if sleep(ctx, turn(k, stepBase+s.clock.p99())) {
+			s.send(ctx, []*try{t})
+		}
+	})
+}
+
+// requestPatience is how long a host tries to take a manual run; the ledger's rule is the same.
+const requestPatience = 10 * time.Second
+
+// reopen races for ticks that another host won and gave back. The one that gave a tick back
+// waits a second, so that it does not win it again in the same moment.
+func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
+	var names []string
+	for _, job := range f.Open {
+		if !s.isStuck(job) && slices.ContainsFunc(s.opt.Jobs, func(j Job) bool { return j.Name == job }) {
+			names = append(names, job)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	states, err := s.opt.Ledger.State(call, names)
+	cancel()
+	if err != nil {
+		return // the set is read again with the next beat
+	}
+	var due []Due
+	for _, st := range states {
+		i := slices.IndexFunc(s.opt.Jobs, func(j Job) bool { return j.Name == st.Job })
+		if j := &s.opt.Jobs[i]; !st.Open.IsZero() && j.Schedule != nil && !j.Disabled && s.beginReopen(st) {
+			due = append(due, dueAt(j, i, st.Open))
+		}
+	}
+	if len(due) > 0 {
+		s.work.Go(func() { s.claimAll(ctx, due) })
+	}
+}
+
+// beginReopen tells whether an open tick was not tried yet: the set keeps naming its job until
+// some host has won it.
+func (s *Scheduler) beginReopen(st ledger.JobState) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reopened[st.Job].Equal(st.Open) {
+		return false
+	}
+	s.reopened[st.Job] = st.Open
+	return true
+}
+
+// listen makes the heart beat at once when a script hints that there is something to see.
+func (s *Scheduler) listen(ctx context.Context) {
+	sub := s.opt.Ledger.Hints(ctx)
+	defer func() { _ = sub.Close() }()
+	for {
+		select {
+		case m, ok := <-sub.Channel():
+			if !ok {
+				return
+			}
+			if strings.HasPrefix(m.Payload, "request ") {
+				select {
+				case s.beatNow <- struct{}{}:
+				default:
+				}
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is
+// there. A Redis that is away costs one line when it goes and one when it is back.
+func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
+	if err == nil && !now.IsZero() && s.clock.observe(sent, now) {
+		s.log.Warn("redis clock jumped", "now", now)
+		s.keeper.RenewNow()
+	}
+	s.redis.heard(s.log, err)
+}

@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rota/jobs"
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// hold keeps the lease of a run: the keeper renews it, and its end ends the run's context.
+func (s *Scheduler) hold(r *run, sent locking.Instant) {
+	c := &r.grant.Claim
+	s.mu.Lock()
+	s.runs[c.Token] = r
+	s.mu.Unlock()
+	r.lease = s.keeper.Keep(context.Background(), locking.Grant{
+		Name: c.Lock, Token: c.Token, Fence: r.grant.Fence, TTL: c.TTL, Sent: sent,
+	})
+}
+
+func (s *Scheduler) release(r *run) {
+	s.mu.Lock()
+	delete(s.runs, r.grant.Claim.Token)
+	s.mu.Unlock()
+}
+
+// renew is the keeper's: it renews in one pipeline, and passes on what others ask of the runs.
+func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
+	errs := make([]error, len(grants))
+	runs := make([]*run, len(grants))
+	asked := make([]*ledger.Grant, 0, len(grants))
+	s.mu.Lock()
+	for i, g := range grants {
+		if runs[i] = s.runs[g.Token]; runs[i] == nil {
+			errs[i] = locking.ErrLost // released between the keeper's look and ours
+			continue
+		}
+		asked = append(asked, &runs[i].grant)
+	}
+	s.mu.Unlock()
+	sent := s.keeper.Now()
+	answers := s.opt.Ledger.Renew(ctx, asked)
+	k := 0
+	for i, r := range runs {
+		if r == nil {
+			continue
+		}
+		a := answers[k]
+		k++
+		s.heard(sent, a.Now, a.Err)
+		switch {
+		case a.Err != nil:
+			errs[i] = a.Err
+		case !a.Renewed:
+			errs[i] = locking.ErrLost
+		case a.Cancel != "":
+			r.cancel(fmt.Errorf("%w by %s", jobs.ErrCancelled, a.Cancel))
+		case a.End != "":
+			r.cancel(fmt.Errorf("%w: %s", jobs.ErrCancelled, a.End))
+		}
+	}
+	return errs
+}
+
+// killMargin is how long before the trust deadline the last process of a run must be killed,
+// so that it is dead by then: 5 % of the lease, at least 50 ms.
+func killMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }
+
+// watch ends the run's context when its lease is being lost, and closes its Kill channel in
+// time. It looks at the clocks every 100 ms then, for a timer stands still while a machine
+// sleeps. It returns when over is closed.
+func (s *Scheduler) watch(r *run, over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-s.killed:
+		r.cancel(fmt.Errorf("%w: the daemon was told to stop at once", jobs.ErrInterrupted))
+		close(r.kill)
+		return
+	case <-r.lease.Done():
+	}
+	r.cancel(fmt.Errorf("%w: %w", jobs.ErrLost, context.Cause(r.lease.Context())))
+	r.log.Warn("lease lost", "lock", r.grant.Claim.Lock, "err", r.lease.Err(), "left", r.lease.Remaining())
+	// Renewals that fail were given up LossGrace before the deadline. After a refusal the lock
+	// may be another's already: the grace runs from now, and not beyond the deadline either.
+	told := s.keeper.Now()
+	ttl := r.grant.Claim.TTL
+	for {
+		left := min(s.opt.LossGrace-s.keeper.Now().Sub(told), r.lease.Remaining()-killMargin(ttl))
+		if left <= 0 {
+			close(r.kill)
+			return
+		}
+		timer := time.NewTimer(min(left, 100*time.Millisecond))
+		select {
+		case <-over:
+			timer.Stop()
+			return
+		case <-s.killed:
+			timer.Stop()
+			close(r.kill)
+			return
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+const (
+	// rearm is how long a timer may run before clocks are looked at again: whatever a clock
+	// step or a sleep did, a tick is late by no more than this.
+	rearm = time.Second
+	// oversleep is how far the loop must find itself behind to look at each job's newest tick
+	// instead of walking through all that passed.
+	oversleep = time.Minute
+	// stepBack is how far Redis' clock must go back for the plan to be made anew. Ticks that
+	// are walked again are decided already, and their claims say so.
+	stepBack = time.Second
+)
+
+// loop starts the race for each tick when it is due. It owns the plan, and ends with ctx.
+func (s *Scheduler) loop(ctx context.Context) {
+	select {
+	case <-s.contact:
+	case <-ctx.Done():
+		return
+	}
+	last := s.clock.Now()
+	p := newPlanner(s.opt.Jobs, last)
+	defer p.stop()
+	s.race(ctx, s.overdue(ctx, last))
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		now := s.clock.Now()
+		switch {
+		case now.Before(last.Add(-stepBack)):
+			s.log.Warn("redis clock stepped back", "by", last.Sub(now))
+			p.restart(s.opt.Jobs, now)
+		case now.After(last.Add(oversleep)):
+			s.log.Warn("time passed unseen", "by", now.Sub(last))
+			p.restart(s.opt.Jobs, now)
+			s.race(ctx, s.overdue(ctx, now))
+		}
+		last = now
+		s.race(ctx, newestOfEach(p.take(now)))
+		timer.Reset(p.wait(now))
+	}
+}
+
+// overdue finds each job's newest tick that may still start and that the ledger does not
+// know decided: what is due when a daemon starts, or wakes up after a sleep.
+func (s *Scheduler) overdue(ctx context.Context, now time.Time) []Due {
+	var due []Due
+	var names []string
+	for i := range s.opt.Jobs {
+		if d, ok := newest(&s.opt.Jobs[i], i, now); ok {
+			due = append(due, d)
+			names = append(names, d.Job.Name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	cursors, _, err := s.opt.Ledger.Cursors(ctx, names)
+	if err != nil {
+		return due // the claims find out, one by one
+	}
+	open := due[:0]
+	for i, d := range due {
+		s.know(d.Job.Name, cursors[i])
+		if d.Tick.After(cursors[i]) {
+			open = append(open, d)
+		}
+	}
+	return open
+}
+
+// newestOfEach keeps the newest tick of each job. Older ones in the same batch are past their
+// deadlines, which never reach beyond the next tick; the ledger counts them as missed.
+func newestOfEach(due []Due) []Due {
+	if len(due) < 2 {
+		return due
+	}
+	at := make(map[int]int, len(due))
+	kept := due[:0]
+	for _, d := range due {
+		if i, ok := at[d.Index]; ok {
+			kept[i] = d
+			continue
+		}
+		at[d.Index] = len(kept)
+		kept = append(kept, d)
+	}
+	return kept
+}
+
+// planner holds a plan and the tick it will yield next.
+type planner struct {
+	pull func() (Due, bool)
+	stop func()
+	head Due
+	ok   bool
+}
+
+func newPlanner(jobs []Job, after time.Time) *planner {
+	p := &planner{}
+	p.pull, p.stop = iter.Pull(Plan(jobs, after))
+	p.head, p.ok = p.pull()
+	return p
+}
+
+func (p *planner) restart(jobs []Job, after time.Time) {
+	p.stop()
+	*p = *newPlanner(jobs, after)
+}
+
+// take yields what starts up to now.
+func (p *planner) take(now time.Time) []Due {
+	var due []Due
+	for p.ok && !p.head.At.After(now) {
+		due = append(due, p.head)
+		p.head, p.ok = p.pull()
+	}
+	return due
+}
+
+// wait is how long the loop may sleep.
+func (p *planner) wait(now time.Time) time.Duration {
+	if !p.ok {
+		return rearm
+	}
+	return max(0, min(rearm, p.head.At.Sub(now)))
+}

@@ -1,0 +1,102 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// race starts the claims for ticks that are due. It does not wait for them.
+func (s *Scheduler) race(ctx context.Context, due []Due) {
+	due = slices.DeleteFunc(due, func(d Due) bool { return s.isStuck(d.Job.Name) })
+	if len(due) == 0 {
+		return
+	}
+	hosts := s.claimants()
+	step := stepBase + s.clock.p99()
+	byRank := map[int][]Due{}
+	for _, d := range due {
+		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, hosts), lastStep)
+		byRank[r] = append(byRank[r], d)
+	}
+	start := time.Now()
+	for r, group := range byRank {
+		s.work.Go(func() {
+			if r > 0 {
+				if !sleep(ctx, time.Until(start.Add(turn(r, step)))) {
+					return
+				}
+				group = s.untaken(ctx, group)
+			}
+			s.claimAll(ctx, group)
+		})
+	}
+}
+
+// untaken leaves out the ticks that another host has decided meanwhile: one read an instant.
+// If that fails, everything is claimed: the claim itself decides.
+func (s *Scheduler) untaken(ctx context.Context, due []Due) []Due {
+	type instant struct{ taken func(int) bool }
+	seen := map[time.Time]instant{}
+	return slices.DeleteFunc(due, func(d Due) bool {
+		in, ok := seen[d.Tick]
+		if !ok {
+			ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+			in.taken, _ = s.opt.Ledger.Taken(ctx, s.opt.Table, d.Tick)
+			cancel()
+			seen[d.Tick] = in
+		}
+		if in.taken == nil || !in.taken(d.Index) {
+			return false
+		}
+		s.know(d.Job.Name, d.Tick)
+		s.log.Debug("left tick to another host", "job", d.Job.Name, "tick", d.Tick)
+		return true
+	})
+}
+
+const (
+	pipeline = 64 // claims sent at once
+	inFlight = 2  // pipelines under way
+)
+
+// claimAll claims ticks in pipelines and settles each.
+func (s *Scheduler) claimAll(ctx context.Context, due []Due) {
+	slots := make(chan struct{}, inFlight)
+	var wg sync.WaitGroup
+	for chunk := range slices.Chunk(due, pipeline) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			tries := make([]*try, len(chunk))
+			for i, d := range chunk {
+				tries[i] = s.newTry(d)
+			}
+			s.send(ctx, tries)
+		})
+	}
+	wg.Wait()
+}
+
+// claimants are the hosts that may claim: seen lately, and not draining.
+func (s *Scheduler) claimants() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fleet
+}
+
+// sleep waits and tells whether ctx still lasts.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

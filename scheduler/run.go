@@ -1,0 +1,197 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"rota/jobs"
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// abandonAfterKill is how long a handler may go on after its Kill channel was closed before
+// the run is recorded as ended without it. A command is dead by then; a Go function that looks
+// at neither its context nor Kill cannot be stopped, and its job stays closed on this host.
+const abandonAfterKill = time.Second
+
+// won turns a won claim into a run, or gives it back if there is no time left to use it.
+func (s *Scheduler) won(t *try, a answer) {
+	job, c := t.due.Job, &t.claim
+	s.mu.Lock()
+	s.floors[c.Lock] = max(s.floors[c.Lock], a.Fence)
+	draining := s.draining
+	s.mu.Unlock()
+	log := s.log.With("job", c.Job, "tick", c.Tick, "run", c.Run, "token", a.Fence)
+	if draining {
+		log.Info("win given back", "reason", "draining")
+		s.giveBack(t, "draining")
+		return
+	}
+	r := &run{
+		job: job, log: log,
+		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
+		kill:  make(chan struct{}),
+	}
+	r.ctx, r.cancel = context.WithCancelCause(s.handlers)
+	s.hold(r, a.sent)
+	if !r.lease.Valid() {
+		r.lease.Stop()
+		s.release(r)
+		log.Warn("win given back", "reason", "the answer came after its trust deadline")
+		s.giveBack(t, "the answer came too late")
+		return
+	}
+	s.work.Go(func() { s.execute(r) })
+}
+
+// run is one run on this host, from its won claim to its recorded outcome.
+type run struct {
+	job    *Job
+	grant  ledger.Grant
+	log    *slog.Logger
+	lease  *locking.Lease
+	ctx    context.Context // the handler's
+	cancel context.CancelCauseFunc
+	kill   chan struct{} // closed by watch alone
+}
+
+// execute runs the handler under the lease and records how it ended.
+func (s *Scheduler) execute(r *run) {
+	c := &r.grant.Claim
+	defer r.cancel(nil)
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", c.Kind)
+
+	output := jobs.NewOutput(s.opt.OutputBytes)
+	lines := jobs.NewLines(func(line string, continued bool) {
+		r.log.Info("output", "line", line, "continued", continued)
+	})
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(r, over)
+	}()
+	result := make(chan jobs.Result, 1)
+	s.handling.Go(func() {
+		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
+			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
+			Namespace: s.opt.Namespace, Config: s.opt.Config,
+			Output: tee{output, lines}, Kill: r.kill,
+		})
+		_ = lines.Close()
+		result <- res
+	})
+	var timeout <-chan time.Time
+	if r.job.Timeout > 0 {
+		timer := time.NewTimer(r.job.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	res := s.await(r, result, timeout)
+	close(over)
+	<-watched
+	r.lease.Stop()
+	s.release(r)
+	s.record(r, res, output)
+}
+
+// await waits for the handler. It tells it about its timeout, and goes on without it if it
+// does not return after its last call.
+func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time.Time) jobs.Result {
+	kill := r.kill
+	var giveUp <-chan time.Time
+	for {
+		select {
+		case res := <-result:
+			return res
+		case <-timeout:
+			r.cancel(fmt.Errorf("%w after %s", jobs.ErrTimedOut, r.job.Timeout))
+		case <-kill:
+			kill = nil
+			timer := time.NewTimer(abandonAfterKill)
+			defer timer.Stop()
+			giveUp = timer.C
+		case <-giveUp:
+			r.log.Error("handler did not stop", "reason", "it ignores its context; the job stays closed on this host until it returns")
+			s.countStuck(r.grant.Claim.Job, 1)
+			s.handling.Go(func() {
+				<-result
+				s.countStuck(r.grant.Claim.Job, -1)
+			})
+			outcome, reason, _ := jobs.EndOf(r.ctx)
+			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}
+		}
+	}
+}
+
+// callHandler keeps a panic of a handler to its run. [jobs.Func] does better: it has the stack.
+func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			res = jobs.Result{Outcome: jobs.Failed, Reason: fmt.Sprintf("the handler panicked: %v", p)}
+		}
+		if res.Ended.IsZero() {
+			res.Ended = time.Now()
+		}
+	}()
+	return h.Run(ctx, run)
+}
+
+// record writes the outcome to the ledger, and tries again until it is there: for as long as
+// the daemon lives, and while it stops for as long as its calls are given.
+func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
+	e := ledger.Ending{
+		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: 1,
+		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
+	}
+	if output.Total() > 0 {
+		e.Output = output.Bytes()
+	}
+	level := slog.LevelInfo
+	if res.Outcome != jobs.Succeeded {
+		level = slog.LevelWarn
+	}
+	attrs := []any{"outcome", e.Outcome, "took", took(res)}
+	if e.Reason != "" {
+		attrs = append(attrs, "reason", e.Reason)
+	}
+	r.log.Log(context.Background(), level, "run ended", attrs...)
+	wait := firstBackoff
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), s.opt.OpTimeout)
+		sent := s.keeper.Now()
+		held, err := s.opt.Ledger.Finish(ctx, &r.grant, e)
+		cancel()
+		s.heard(sent, time.Time{}, err)
+		if err == nil {
+			if !held && res.Outcome != jobs.Lost {
+				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")
+			}
+			return
+		}
+		if !sleep(s.ending, wait) {
+			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
+			return
+		}
+		wait = min(2*wait, lastBackoff)
+	}
+}
+
+func took(res jobs.Result) time.Duration {
+	if res.Started.IsZero() {
+		return 0
+	}
+	return res.Ended.Sub(res.Started).Round(time.Millisecond)
+}
+
+// tee hands what a run prints to the ledger's copy and to the log.
+type tee struct {
+	kept  *jobs.Output
+	lines *jobs.Lines
+}
+
+func (t tee) Write(p []byte) (int, error) {
+	_, _ = t.kept.Write(p)
+	return t.lines.Write(p)
+}

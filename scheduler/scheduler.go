@@ -1,0 +1,316 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"rota/jobs"
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// Options of a [Scheduler].
+type Options struct {
+	Ledger *ledger.Ledger // required
+	Jobs   []Job          // the table; the same on every host
+	Table  string         // hash of the table: hosts with the same one share what they know of an instant
+
+	Namespace string // the fleet; told to runs
+	Host      string // this host's name, unique in the fleet; required
+	Labels    []string
+	Version   string
+	Config    string // path of the config file; told to runs
+
+	TTL        time.Duration // of a lease; 0: 30 s
+	RenewEvery time.Duration // 0: 5 s
+	LossGrace  time.Duration // between SIGTERM and SIGKILL when a lease is being lost; 0: none
+	FailFast   bool          // a run ends at the first renewal that fails
+	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
+
+	MaxAge      time.Duration // of the history; 0: 14 days
+	OutputBytes int           // kept of a run's output; 0: 16 KiB
+	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
+	StopGrace   time.Duration // how long interrupted handlers may take to return; above every kill grace. 0: 30 s
+
+	// Boottime reads a clock that goes on while the machine sleeps. Nil: CLOCK_BOOTTIME. In a
+	// testing/synctest bubble pass one that stands still.
+	Boottime func() time.Duration
+
+	Logger *slog.Logger // nil: nothing is logged
+}
+
+// Scheduler is one host of a fleet. Make it with [New], run it once with [Scheduler.Run].
+type Scheduler struct {
+	opt    Options
+	log    *slog.Logger
+	id     string // of this start
+	keeper *locking.Keeper
+	clock  *fleetClock
+	redis  presence
+
+	contact chan struct{} // closed when Redis has answered for the first time
+	beatNow chan struct{}
+	killed  chan struct{} // closed by Kill
+	killing sync.Once
+
+	work     sync.WaitGroup // races, tries, runs
+	handling sync.WaitGroup // handlers; one that ignores its end may outlive its run
+
+	handlers  context.Context // parent of every run's
+	interrupt context.CancelCauseFunc
+	ending    context.Context // ends when even recording outcomes must stop
+	end       context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	fleet    []string   // hosts that may claim; replaced, never changed
+	since    time.Time  // when this table was loaded, by Redis' clock
+	draining bool
+	decided  map[string]time.Time // the newest tick known decided, by job
+	floors   map[string]int64     // the highest fencing token seen, by lock
+	stuck    map[string]int       // handlers that were given up and have not returned, by job
+	reopened map[string]time.Time // the open tick last tried, by job
+	runs     map[locking.Token]*run
+	twins    map[string]bool
+}
+
+// New checks the options and makes a Scheduler. All their faults are in one error.
+func New(opt Options) (*Scheduler, error) {
+	opt.TTL = orDuration(opt.TTL, 30*time.Second)
+	opt.RenewEvery = orDuration(opt.RenewEvery, 5*time.Second)
+	opt.OpTimeout = orDuration(opt.OpTimeout, 1500*time.Millisecond)
+	opt.StopGrace = orDuration(opt.StopGrace, 30*time.Second)
+	opt.MaxAge = orDuration(opt.MaxAge, 14*24*time.Hour)
+	if opt.OutputBytes == 0 {
+		opt.OutputBytes = 16 << 10
+	}
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{
+		opt: opt, log: opt.Logger, id: ulid.Make().String(),
+		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), killed: make(chan struct{}),
+		decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
+		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
+		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace, FailFast: opt.FailFast,
+		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	s.clock = &fleetClock{instant: s.keeper.Now}
+	s.handlers, s.interrupt = context.WithCancelCause(context.Background())
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func (o *Options) check() error {
+	var faults []error
+	if o.Ledger == nil {
+		faults = append(faults, errors.New("scheduler: Ledger is nil"))
+	}
+	if o.Host == "" {
+		faults = append(faults, errors.New("scheduler: Host is empty"))
+	}
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"TTL", o.TTL},
+		{"RenewEvery", o.RenewEvery},
+		{"LossGrace", o.LossGrace},
+		{"OpTimeout", o.OpTimeout},
+		{"MaxAge", o.MaxAge},
+		{"Drain", o.Drain},
+		{"StopGrace", o.StopGrace},
+	} {
+		if d.d < 0 {
+			faults = append(faults, fmt.Errorf("scheduler: %s is %s, want 0 or more", d.name, d.d))
+		}
+	}
+	if least := LeastTTL(o.RenewEvery, o.LossGrace, o.OpTimeout); o.TTL > 0 && o.TTL < least {
+		faults = append(faults, fmt.Errorf("scheduler: TTL is %s, want %s or more: a lease must outlast three renewals, the grace and a call", o.TTL, least))
+	}
+	seen := map[string]bool{}
+	for i := range o.Jobs {
+		switch j := &o.Jobs[i]; {
+		case j.Name == "":
+			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
+		case seen[j.Name]:
+			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
+		case j.Handler == nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %q has no Handler", j.Name))
+		}
+		seen[o.Jobs[i].Name] = true
+	}
+	return errors.Join(faults...)
+}
+
+// LeastTTL is the shortest lease that is safe with these values, rounded up to a millisecond:
+// three renewals may fail, and the run still ends in time. The parts that grow with the lease
+// itself are the trust margin, 1 % of it, and the kill margin, 5 %.
+func LeastTTL(renewEvery, lossGrace, opTimeout time.Duration) time.Duration {
+	fixed := 3*renewEvery + lossGrace + opTimeout + 50*time.Millisecond
+	least := (fixed*100 + 93) / 94
+	return (least + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+func orDuration(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Run races and runs until ctx ends, then drains: nothing more is claimed, runs may go on for
+// Options.Drain and are interrupted after that. It returns when nothing of it is left, always
+// nil: whatever Redis does, it waits for it.
+func (s *Scheduler) Run(ctx context.Context) error {
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
+	var heart sync.WaitGroup
+	heart.Go(func() { s.heart(beating) })
+	heart.Go(func() { s.listen(beating) })
+	heart.Go(func() { s.touch(beating) })
+
+	s.loop(ctx)
+	<-ctx.Done()
+	s.drain()
+
+	stopBeating()
+	heart.Wait()
+	s.end()
+	_ = s.keeper.Close()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
+	defer cancel()
+	if s.clock.known() {
+		_ = s.opt.Ledger.Leave(leaving, s.opt.Host) // it is gone after three missed beats anyway
+	}
+	return nil
+}
+
+// Kill ends every run at once. Run, once its context has ended, then returns without waiting
+// for Options.Drain.
+func (s *Scheduler) Kill() { s.killing.Do(func() { close(s.killed) }) }
+
+// drain waits for what is under way: as long as Drain says, then as long as handlers take to
+// end, then as long as it takes to record that.
+func (s *Scheduler) drain() {
+	s.mu.Lock()
+	s.draining = true
+	going := len(s.runs)
+	s.mu.Unlock()
+	s.log.Info("drain began", "running", going)
+	select {
+	case s.beatNow <- struct{}{}: // tells the others not to rank this host
+	default:
+	}
+	done, handlers := closedAfter(&s.work), closedAfter(&s.handling)
+	if waitFor(s.opt.Drain, done, s.killed) == done {
+		return
+	}
+	s.interrupt(fmt.Errorf("%w: the daemon stopped and the drain time of %s was over", jobs.ErrInterrupted, s.opt.Drain))
+	if waitFor(s.opt.StopGrace, done, handlers, s.killed) == done {
+		return
+	}
+	s.Kill()
+	if waitFor(abandonAfterKill+2*s.opt.OpTimeout, done) != done {
+		s.end()
+		<-done
+	}
+}
+
+func closedAfter(wg *sync.WaitGroup) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(c)
+	}()
+	return c
+}
+
+// waitFor returns the first of up to three channels that is closed, nil when d has passed.
+func waitFor(d time.Duration, c ...<-chan struct{}) <-chan struct{} {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var of [3]<-chan struct{}
+	copy(of[:], c)
+	select {
+	case <-of[0]:
+		return of[0]
+	case <-of[1]:
+		return of[1]
+	case <-of[2]:
+		return of[2]
+	case <-t.C:
+		return nil
+	}
+}
+
+// touch keeps the records of the whole table from expiring, once a day: a job that is due
+// once a year is not forgotten while it stands in some host's table.
+func (s *Scheduler) touch(ctx context.Context) {
+	select {
+	case <-s.contact:
+	case <-ctx.Done():
+		return
+	}
+	names := make([]string, 0, len(s.opt.Jobs))
+	expire := map[string]time.Duration{}
+	for i := range s.opt.Jobs {
+		j := &s.opt.Jobs[i]
+		d, _ := newest(j, i, s.clock.Now())
+		names = append(names, j.Name)
+		expire[j.Name] = s.expiry(j, d)
+	}
+	wait := time.Duration(0)
+	for sleep(ctx, wait) {
+		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+		err := s.opt.Ledger.Touch(call, names, func(job string) time.Duration { return expire[job] })
+		cancel()
+		if wait = 24 * time.Hour; err != nil {
+			wait = time.Minute
+		}
+	}
+}
+
+// know remembers that a tick is decided, so that the claim can tell a Redis that forgot.
+func (s *Scheduler) know(job string, tick time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tick.After(s.decided[job]) {
+		s.decided[job] = tick
+	}
+}
+
+func (s *Scheduler) forget(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.decided, job)
+}
+
+// isStuck tells whether a run of the job was given up here whose handler has not returned: it
+// still works, so this host starts nothing of the job, and others may.
+func (s *Scheduler) isStuck(job string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stuck[job] > 0
+}
+
+func (s *Scheduler) countStuck(job string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stuck[job] += n; s.stuck[job] == 0 {
+		delete(s.stuck, job)
+	}
+}

@@ -1,0 +1,209 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// try is one host's attempt to win one tick. It is sent with the same run and token until its
+// answer is known or its time is over; each try belongs to one goroutine at a time.
+type try struct {
+	due     Due
+	claim   ledger.Claim
+	backoff time.Duration
+}
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = time.Second
+	// tidyTries bounds how often a given-up claim is given back while Redis is away; then
+	// its lease has long ended, and the next claim of the job accounts for it.
+	tidyTries = 30
+)
+
+func (s *Scheduler) newTry(d Due) *try {
+	j := d.Job
+	t := &try{due: d, claim: ledger.Claim{
+		Job: j.Name, Lock: j.LockName(), Kind: ledger.Scheduled,
+		Tick: d.Tick, Due: d.At, Prev: d.Prev, Deadline: d.Deadline,
+		Run: ulid.Make().String(), Token: locking.NewToken(), Host: s.opt.Host,
+		Definition: j.Definition, ScheduleHash: j.ScheduleHash,
+		TTL: s.opt.TTL, Expire: s.expiry(j, d),
+		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
+		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: 10,
+		Table: s.opt.Table, Index: d.Index,
+	}}
+	if j.Schedule != nil {
+		t.claim.Count = func(after, until time.Time) (int, time.Time, time.Time) {
+			return j.Schedule.Count(after, until, maxGap)
+		}
+	}
+	return t
+}
+
+// maxGap bounds how many ticks of a gap are counted: a job of every second that nobody ran for
+// three months.
+const maxGap = 8_000_000
+
+func orDefault[T ~string](v, otherwise T) string {
+	if v == "" {
+		return string(otherwise)
+	}
+	return string(v)
+}
+
+// expiry is how long the job's keys outlive their last touch.
+func (s *Scheduler) expiry(j *Job, d Due) time.Duration {
+	gap := time.Duration(0)
+	if j.Schedule != nil && !d.Next.IsZero() {
+		gap = d.Next.Sub(d.Tick)
+	}
+	return max(s.opt.MaxAge, 2*gap) + 24*time.Hour
+}
+
+// send claims in one pipeline. What is settled by the answer is done; the rest goes on alone.
+func (s *Scheduler) send(ctx context.Context, tries []*try) {
+	for i, d := range s.ask(ctx, tries) {
+		if t := tries[i]; !s.settle(t, d) {
+			s.work.Go(func() { s.chase(ctx, t, d.Decision) })
+		}
+	}
+}
+
+// answer is a decision and the instant before it was asked for.
+type answer struct {
+	ledger.Decision
+	sent locking.Instant
+}
+
+func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
+	claims := make([]ledger.Claim, len(tries))
+	s.mu.Lock()
+	for i, t := range tries {
+		c := &t.claim
+		c.Known, c.Since, c.Floor = s.decided[c.Job], s.since, s.floors[c.Lock]
+		claims[i] = *c
+	}
+	s.mu.Unlock()
+	// The answer is worth having after the race is over: a win must be given back.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
+	defer cancel()
+	sent := s.keeper.Now()
+	decisions := s.opt.Ledger.Claim(ctx, claims)
+	out := make([]answer, len(tries))
+	for i, d := range decisions {
+		out[i] = answer{d, sent}
+		s.heard(sent, d.Now, d.Err)
+	}
+	return out
+}
+
+// chase repeats a try until it is settled. Whatever its answer, it is settled by the deadline.
+func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
+	t.backoff = firstBackoff
+	for {
+		wait := t.backoff
+		switch {
+		case d.Err != nil:
+			t.backoff = min(2*t.backoff, lastBackoff)
+		case d.Answer == ledger.Early:
+			wait = d.Wait
+		case d.Answer == ledger.Held:
+			wait = min(max(d.Left, firstBackoff), lastBackoff)
+		}
+		running := sleep(ctx, wait)
+		if over := s.clock.Now().After(t.due.Deadline); !running || over {
+			if d.Err != nil {
+				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
+				s.giveBack(t, "the claim was not answered in time")
+			}
+			return
+		}
+		a := s.ask(ctx, []*try{t})[0]
+		if s.settle(t, a) {
+			return
+		}
+		d = a.Decision
+	}
+}
+
+// settle acts on an answer. False: it settles nothing, the try goes on.
+func (s *Scheduler) settle(t *try, a answer) bool {
+	c := &t.claim
+	log := s.log.With("job", c.Job, "tick", c.Tick)
+	if a.Err != nil {
+		if errors.Is(a.Err, locking.ErrUnavailable) || errors.Is(a.Err, context.Canceled) {
+			return false
+		}
+		// Asking again changes nothing: somebody must act. The tick is accounted for by the
+		// first claim that succeeds afterwards.
+		log.Warn("claim refused by redis", "lock", s.opt.Ledger.LeaseKey(c.Lock), "err", a.Err)
+		return true
+	}
+	switch a.Answer {
+	case ledger.Won:
+		s.know(c.Job, c.Tick)
+		s.won(t, a)
+	case ledger.Early:
+		return false
+	case ledger.Held:
+		switch a.Decided {
+		case "skipped":
+			s.know(c.Job, c.Tick)
+			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
+				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
+		case "waiting":
+			s.know(c.Job, c.Tick)
+			log.Info("tick waits", "holder", a.Holder)
+		default:
+			return false
+		}
+	case ledger.Already:
+		s.know(c.Job, minTime(a.Base, a.Now))
+		log.Debug("claim lost", "reason", "decided already")
+	case ledger.Late:
+		if a.Decided == "missed" {
+			s.know(c.Job, c.Tick)
+		}
+		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
+	case ledger.Future:
+		s.forget(c.Job)
+		log.Warn("tick not claimed", "reason", "the newest decided tick lies ahead of redis' clock", "decided", a.Base)
+	default:
+		log.Debug("tick not claimed", "reason", string(a.Answer))
+	}
+	return true
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// giveBack abandons a claim, won or unknown, and keeps at it for a while: until then nobody
+// else can take the tick. It does not wait.
+func (s *Scheduler) giveBack(t *try, reason string) {
+	s.work.Go(func() {
+		wait := firstBackoff
+		for range tidyTries {
+			ctx, cancel := context.WithTimeout(context.Background(), s.opt.OpTimeout)
+			err := s.opt.Ledger.Abandon(ctx, &t.claim, reason)
+			cancel()
+			if err == nil {
+				return
+			}
+			if !sleep(s.ending, wait) {
+				return
+			}
+			wait = min(2*wait, lastBackoff)
+		}
+	})
+}
