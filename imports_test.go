@@ -61,7 +61,7 @@ func reservations() []reserved {
 		{path: "github.com/robfig/cron", dirs: []string{"scheduler/schedule"}, why: "only schedule parses schedules"},
 		{path: "github.com/BurntSushi/toml", dirs: []string{"internal/config"}, why: "only config knows TOML"},
 		{
-			path: "github.com/alicebob/miniredis", dirs: []string{"internal/redistest", "internal/daemon", "internal/cli"},
+			path: "github.com/alicebob/miniredis", dirs: []string{"internal/redistest", "internal/connect"},
 			tests: true, why: "an embedded Redis is for tests and for trying",
 		},
 		{path: "github.com/spf13/cobra", dirs: []string{"internal/cli"}, why: "only cli knows the command line"},
@@ -166,7 +166,7 @@ func TestImports_ViolationsAreFound(t *testing.T) {
 		{"a test over redistest", "locking/lease_test.go", "rota/internal/redistest", ""},
 		{"a test over its own package", "locking/lease_test.go", "rota/locking", ""},
 		{"a test over miniredis", "jobs/command_test.go", "github.com/alicebob/miniredis/v2", ""},
-		{"miniredis for trying", "internal/daemon/embedded.go", "github.com/alicebob/miniredis/v2", ""},
+		{"miniredis for trying", "internal/connect/embedded.go", "github.com/alicebob/miniredis/v2", ""},
 		{"a helper of tests", "internal/redistest/server.go", "testing", ""},
 		{"a test fleet", "test/fleet/fleet.go", "rota/locking", ""},
 		{"the command", "cmd/rota/main.go", "rota/internal/cli", ""},

@@ -67,9 +67,6 @@ func TestUnit_KeepsTheDaemonsPromises(t *testing.T) {
 			t.Errorf("%s: %s = %q, want %q: %s", unitFile, want.key, got, want.value, want.why)
 		}
 	}
-	if got := strings.Join(unit["Service.ExecReload"], "; "); !strings.HasPrefix(got, "kill -HUP $MAINPID") {
-		t.Errorf("%s: ExecReload = %q, want SIGHUP to the daemon first", unitFile, got)
-	}
 }
 
 func TestUnit_StopsLaterThanTheDaemon(t *testing.T) {

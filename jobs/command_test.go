@@ -159,3 +159,28 @@ func TestCommand_KillAlone(t *testing.T) {
 		check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "jobs: lease lost")
 	})
 }
+
+// A lateContext ends while Run looks at it, which gives the program the time to end first.
+type lateContext struct {
+	context.Context
+	err error
+}
+
+func (c *lateContext) Done() <-chan struct{} {
+	time.Sleep(300 * time.Millisecond)
+	c.err = context.Canceled
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (c *lateContext) Err() error { return c.err }
+
+// What ended by itself keeps its own outcome, also when ctx has ended by the time it is noticed.
+func TestCommand_OwnEndCounts(t *testing.T) {
+	for range 5 { // select takes either of two
+		run, _ := testRun(t)
+		got := command(Shell("exit 3")...).Run(&lateContext{Context: t.Context()}, run)
+		check(t, "exit before the end of ctx", got, Failed, 3, "exit code 3")
+	}
+}

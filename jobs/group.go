@@ -112,11 +112,10 @@ func (g *group) signal(sigs ...syscall.Signal) {
 	g.others.signalCarriers(sigs...)
 }
 
-// reap returns the main process' status and lets go of the group. The SIGKILL before it is for
-// a member that the search in /proc missed because it was forked meanwhile.
+// reap returns the main process' status, after end, and lets go of the group. The SIGKILL before
+// it is for a member that the search in /proc missed because it was forked meanwhile.
 func (g *group) reap() (*os.ProcessState, error) {
 	g.waiter.Wait()
 	_ = syscall.Kill(-g.main.Pid, unix.SIGKILL)
-	g.others.release()
 	return g.main.Wait()
 }

@@ -3,9 +3,12 @@
 package jobs
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // within fails if a run did not end between min and max after its start.
@@ -121,12 +124,23 @@ func TestCommand_TimeoutEndsSessions(t *testing.T) {
 func TestCommand_OutputHeldByStranger(t *testing.T) {
 	run, out := testRun(t)
 	// Without ROTA_RUN and in a session of its own it is not found: the warden's business.
-	cmd := command(Shell("env -i /usr/bin/setsid /bin/sleep 2 & sleep 0.3; head -c 50000 /dev/zero; exit 0")...)
+	cmd := command(Shell("env -i /usr/bin/setsid /bin/sleep 20 & echo $!; sleep 0.3; head -c 50000 /dev/zero")...)
+	start := time.Now()
 	got := cmd.Run(t.Context(), run)
 	check(t, "a stranger", got, Succeeded, 0, "")
-	within(t, got, 0, 1500*time.Millisecond)
-	if out.Total() != 50000 {
-		t.Errorf("copied %d bytes, want 50000", out.Total())
+	if took := time.Since(start); took > slack {
+		t.Errorf("Run took %v, want at most %v", took, slack)
+	}
+	line, _, _ := strings.Cut(out.String(), "\n")
+	stranger, err := strconv.Atoi(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(stranger, unix.SIGKILL); err != nil {
+		t.Errorf("the stranger, %d, did not live: %v", stranger, err)
+	}
+	if want := int64(len(line)) + 1 + 50000; out.Total() != want {
+		t.Errorf("copied %d bytes, want %d", out.Total(), want)
 	}
 }
 

@@ -3,7 +3,6 @@
 package jobs
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"slices"
@@ -22,190 +21,118 @@ import (
 // 0.2 ms on a host with 75 processes and 11 ms on one with 1000 more; BenchmarkProcs_Search
 // measures it.
 //
-// A carrier found is held by a pidfd where the kernel has them (Linux 5.4), so that a signal
-// cannot hit a process that got its pid later.
+// What was found is held by a pidfd where the kernel has them (Linux 5.4), so that it is not
+// taken for a process that gets its pid later, and stays known when it leaves the group.
 //
 // Orphans come to the daemon if it is PID 1 or a child subreaper (PR_SET_CHILD_SUBREAPER in
-// prctl(2)); procs reaps those that it can tell are its own: members, and carriers it found.
+// prctl(2)). procs reaps those that are its run's beyond doubt: dead members, and what it held.
 type procs struct {
-	group    int
-	mark     []byte // "ROTA_RUN=ID"; nil when the run has no id
-	members  []int  // found by the last search
-	carriers []carrier
+	group int
+	mark  []byte // "ROTA_RUN=ID"; nil when the run has no id
+	held  []proc
+	buf   []byte
+	sigs  []syscall.Signal // what a carrier gets when it is found
 }
 
-// A carrier is a process outside of the group. pidfd is -1 if the kernel has none.
-type carrier struct{ pid, pidfd int }
+// A proc is a process that was found. pidfd is -1 if the kernel has none.
+type proc struct{ pid, pidfd int }
 
 func newProcs(group int, run string) *procs {
-	p := &procs{group: group}
+	p := &procs{group: group, buf: make([]byte, 16<<10)}
 	if run != "" {
 		p.mark = []byte(runVariable + "=" + run)
 	}
 	return p
 }
 
-// alive tells whether any lives. It looks at those it knows, and searches when they are gone.
+// alive tells whether any lives. It looks at those it holds, and searches when they are gone.
 func (p *procs) alive() bool {
-	p.members = slices.DeleteFunc(p.members, func(pid int) bool { return !p.isMember(pid) })
-	p.carriers = slices.DeleteFunc(p.carriers, func(c carrier) bool { return p.ended(c) })
-	if len(p.members)+len(p.carriers) > 0 {
+	p.held = slices.DeleteFunc(p.held, p.ended)
+	if len(p.held) > 0 {
 		return true
 	}
 	// A search that failed (no descriptor free) has not shown that there is none.
-	return p.search() != nil || len(p.members)+len(p.carriers) > 0
+	return p.search() != nil || len(p.held) > 0
 }
 
-// signalCarriers signals the carriers there are now; the group is signalled by its number.
+// signalCarriers sends sigs to the carriers there are now, and to those found later. The members
+// are signalled as a group, before.
 func (p *procs) signalCarriers(sigs ...syscall.Signal) {
-	if p.mark == nil {
-		return
-	}
-	// What was found before a failure is signalled.
-	_ = p.search()
-	for _, c := range p.carriers {
-		for _, sig := range sigs {
-			if c.pidfd >= 0 {
-				_ = unix.PidfdSendSignal(c.pidfd, sig, nil, 0)
-			} else {
-				_ = syscall.Kill(c.pid, sig)
-			}
+	for _, c := range p.held {
+		if group, err := unix.Getpgid(c.pid); err == nil && group != p.group {
+			c.signal(sigs)
 		}
 	}
+	p.sigs = sigs
+	// What it found before it failed, if it did, was signalled; the rest is found later.
+	_ = p.search()
 }
 
-// release lets go of what the last search found.
-func (p *procs) release() {
-	for _, c := range p.carriers {
-		c.close()
-	}
-	p.members, p.carriers = nil, nil
-}
-
-// search looks at every process of the host.
-func (p *procs) search() error {
-	proc, err := os.Open("/proc")
+// search looks at every process of the host and holds those of the run. The error is one that
+// kept it from looking at all of them.
+func (p *procs) search() (failed error) {
+	dir, err := os.Open("/proc")
 	if err != nil {
 		return err
 	}
-	defer proc.Close()
-	names, err := proc.Readdirnames(-1)
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
-	var failed error
-	p.members = p.members[:0]
-	environ := make([]byte, 16<<10)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || pid == p.group || pid == os.Getpid() {
+		if err != nil || pid == p.group || pid == os.Getpid() ||
+			slices.ContainsFunc(p.held, func(c proc) bool { return c.pid == pid }) {
 			continue
 		}
 		switch group, err := unix.Getpgid(pid); {
 		case err != nil || group == 0: // gone, or a kernel thread
 		case group == p.group:
-			if p.isMember(pid) {
-				p.members = append(p.members, pid)
-			}
-		case p.mark != nil && !p.knows(pid):
-			var carries bool
-			if carries, environ, err = p.carries(pid, environ); err == nil && carries {
-				err = p.hold(pid, environ)
-			}
-			if err != nil {
-				failed = err
+			failed = errors.Join(failed, p.hold(pid, p.isMember))
+		case p.mark != nil:
+			if carries, err := p.carries(pid); err != nil || carries {
+				failed = errors.Join(failed, err, p.hold(pid, func(pid int) bool {
+					carries, _ := p.carries(pid)
+					return carries
+				}))
 			}
 		}
 	}
 	return failed
 }
 
-func (p *procs) knows(pid int) bool {
-	return slices.ContainsFunc(p.carriers, func(c carrier) bool { return c.pid == pid })
-}
-
-// hold adds a carrier. It looks at the environment once more after the pidfd was opened: from
-// then on the two are the same process.
-func (p *procs) hold(pid int, environ []byte) error {
+// hold takes hold of a process that is of the run. is asks that again after the pidfd was opened:
+// from then on the two are the same process.
+func (p *procs) hold(pid int, is func(pid int) bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
 		return nil
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+	case exhausted(err):
 		return err
 	case err != nil:
 		fd = -1
 	}
-	c := carrier{pid, fd}
-	if carries, _, err := p.carries(pid, environ); err != nil || !carries {
+	c := proc{pid, fd}
+	if !is(pid) {
 		c.close()
-		return err
+		return nil
 	}
-	p.carriers = append(p.carriers, c)
+	p.held = append(p.held, c)
+	if group, err := unix.Getpgid(pid); err == nil && group != p.group {
+		c.signal(p.sigs)
+	}
 	return nil
 }
 
-// carries reads a process' environment into environ, which it returns, grown if need be. One
-// that may not be read is not ours.
-func (p *procs) carries(pid int, environ []byte) (bool, []byte, error) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
-			return false, environ, err
-		}
-		return false, environ, nil
-	}
-	defer unix.Close(fd)
-	n := 0
-	for {
-		m, err := unix.Read(fd, environ[n:])
-		if err != nil || m <= 0 { // it ended meanwhile, or this was all
-			break
-		}
-		if n += m; n == len(environ) {
-			environ = append(environ, make([]byte, len(environ))...)
-		}
-	}
-	for entry := range bytes.SplitSeq(environ[:n], []byte{0}) {
-		if bytes.Equal(entry, p.mark) {
-			return true, environ, nil
-		}
-	}
-	return false, environ, nil
-}
-
-// isMember tells whether pid is a live process of the group, and reaps it if it is a dead one
-// that came to us. Nobody else waits for it: the children that are waited for lead their groups.
-func (p *procs) isMember(pid int) bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-		return false
-	}
-	if err != nil {
-		return true
-	}
-	// proc_pid_stat(5): pid (comm) state ppid pgrp … num_threads, the 20th; comm may hold anything.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 18 || string(fields[2]) != strconv.Itoa(p.group) {
-		return false
-	}
-	// A leader whose other threads go on is shown as a zombie, too.
-	if state := fields[0][0]; state != 'X' && (state != 'Z' || string(fields[17]) != "1") {
-		return true
-	}
-	if string(fields[1]) == strconv.Itoa(os.Getpid()) {
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	}
-	return false
-}
-
-// ended tells whether a carrier has ended, and reaps and forgets it if so.
-func (p *procs) ended(c carrier) bool {
+// ended tells whether a held process has ended, and reaps it and lets it go if so.
+func (p *procs) ended(c proc) bool {
 	if c.pidfd < 0 {
-		carries, _, err := p.carries(c.pid, make([]byte, 16<<10))
-		return err == nil && !carries
+		carries, err := p.carries(c.pid)
+		return err == nil && !carries && !p.isMember(c.pid)
 	}
-	// pidfd_open(2): readable once the process is a zombie.
+	// pidfd_open(2): readable once the process has ended, with all its threads.
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}, 0)
 	if err != nil || n == 0 {
 		return false
@@ -215,7 +142,17 @@ func (p *procs) ended(c carrier) bool {
 	return true
 }
 
-func (c carrier) close() {
+func (c proc) signal(sigs []syscall.Signal) {
+	for _, sig := range sigs {
+		if c.pidfd >= 0 {
+			_ = unix.PidfdSendSignal(c.pidfd, sig, nil, 0)
+		} else {
+			_ = syscall.Kill(c.pid, sig)
+		}
+	}
+}
+
+func (c proc) close() {
 	if c.pidfd >= 0 {
 		unix.Close(c.pidfd)
 	}

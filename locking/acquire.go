@@ -49,7 +49,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 	unanswered := false
 	defer func() {
 		if err != nil && unanswered {
-			l.takeBack(keys, g.Token)
+			l.takeBack(keys, g.Token, l.linger())
 		}
 	}()
 	fail := func(err error) (Grant, error) { return g, fmt.Errorf("acquire %q: %w", name, err) }
@@ -94,40 +94,45 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 	}
 }
 
-// send sends one request in a goroutine of its own: go-redis cannot be interrupted once it
-// has written, and the caller shall be. If the caller left, what the request was granted is
-// taken back when it returns.
+// send sends one request, in a goroutine of its own and with a deadline of its own: the
+// caller shall be free to leave, and a connection that is closed under a request leaves
+// nobody to hear what it was granted. What comes for a caller that left is taken back.
 func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64) <-chan Reply {
 	reply := make(chan Reply)
 	l.wg.Go(func() {
-		call, cancel := context.WithTimeout(ctx, min(l.opt.CallTimeout, g.trusted()))
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opt.CallTimeout, g.trusted()))
 		defer cancel()
 		v, err := l.acquire.Run(call, l.client, []string{keys.lock, keys.fence}, g.Token.Reveal(),
 			wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder)
 		select {
 		case reply <- Reply{Value: v, Err: err}:
 		case <-ctx.Done():
-			l.takeBack(keys, g.Token)
+			l.takeBack(keys, g.Token, l.linger())
 		case <-l.closing.Done():
-			l.takeBack(keys, g.Token)
+			l.takeBack(keys, g.Token, l.linger())
 		}
 	})
 	return reply
 }
 
-// takeBack compares and deletes, in the background, a grant that nobody may know of. It is
-// repeated until Redis answers or the lease would have ended by itself.
-func (l *Locker) takeBack(keys lockKeys, token Token) {
+// linger is how long a request may be under way after its connection was given up.
+func (l *Locker) linger() time.Duration { return 2 * l.opt.CallTimeout }
+
+// takeBack compares and deletes, in the background, a grant that nobody may know of. It does
+// so until Redis has answered and linger has passed, since a request may arrive after the
+// one that takes it back; or until the lease would have ended by itself.
+func (l *Locker) takeBack(keys lockKeys, token Token, linger time.Duration) {
 	if l.taking.Add(1) > maxTaking {
 		l.taking.Add(-1)
 		return
 	}
-	until := l.keeper.Now()
+	start := l.keeper.Now()
 	l.wg.Go(func() {
 		defer l.taking.Add(-1)
 		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 			_, err := l.deleteOwn(context.Background(), keys, token, l.opt.CallTimeout)
-			if err == nil || !errors.Is(err, ErrUnavailable) || l.keeper.Now().Sub(until) > l.opt.TTL {
+			passed := l.keeper.Now().Sub(start)
+			if passed > l.opt.TTL+linger || !errors.Is(err, ErrUnavailable) && passed >= linger {
 				return
 			}
 			if !sleep(wait, l.closing, l.closing) {

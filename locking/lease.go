@@ -146,10 +146,16 @@ func (l *Lease) plan() {
 	}
 }
 
-// watch is what the lease's timer runs.
+// watch is what the lease's timer runs. The Keeper's Close waits for it.
 func (l *Lease) watch() {
 	now := l.keeper.Now()
 	l.mu.Lock()
+	if l.over {
+		l.mu.Unlock()
+		return
+	}
+	l.keeper.wg.Add(1) // not over, so Close has not come to wait yet
+	defer l.keeper.wg.Done()
 	loss := l.judge(now)
 	l.mu.Unlock()
 	l.keeper.report(l, loss)

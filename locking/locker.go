@@ -81,7 +81,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 	}
 	l.keeper.late = func(g Grant) {
 		if keys, err := l.names.keys(g.Name); err == nil {
-			l.takeBack(keys, g.Token)
+			l.takeBack(keys, g.Token, 0)
 		}
 	}
 	if !opt.ShareClient {

@@ -78,7 +78,7 @@ func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
 		}
 		h.unanswered = h.unanswered || !isCertain(err)
 		if !sleep(wait, ctx, h.locker.closing) {
-			h.locker.takeBack(h.keys, l.grant.Token)
+			h.locker.takeBack(h.keys, l.grant.Token, 0)
 			return false, err
 		}
 	}

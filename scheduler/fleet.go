@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +16,20 @@ import (
 // heart sends this host's heartbeats until ctx ends, and takes in what they bring back: the
 // other hosts, Redis' clock, runs asked for by hand, ticks given back.
 func (s *Scheduler) heart(ctx context.Context) {
-	var last string
+	var last, refused string
 	for {
 		wait := ledger.BeatEvery
-		if err := s.beat(ctx, &last); err != nil {
+		err := s.beat(ctx, &last)
+		if err != nil {
 			wait = lastBackoff
+		}
+		// A Redis that is away is reported by presence. One that answers and refuses (a wrong
+		// password, a missing right) waits for somebody to act: said once for each reason.
+		if err == nil || errors.Is(err, locking.ErrUnavailable) {
+			refused = ""
+		} else if text := err.Error(); text != refused {
+			refused = text
+			s.log.Error("redis refused the heartbeat", "err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -105,7 +115,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 		t.claim.Barred = "disabled"
 	}
 	k := rank(job.Name, asked, s.opt.Host, s.claimants())
-	s.work.Go(func() {
+	s.spawn(func() {
 		if sleep(ctx, turn(k, stepBase+s.clock.p99())) {
 			s.send(ctx, []*try{t})
 		}
@@ -141,7 +151,7 @@ func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
 		}
 	}
 	if len(due) > 0 {
-		s.work.Go(func() { s.claimAll(ctx, due) })
+		s.spawn(func() { s.claimAll(ctx, due) })
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Scheduler) race(ctx context.Context, due []Due) {
 	}
 	start := time.Now()
 	for r, group := range byRank {
-		s.work.Go(func() {
+		s.spawn(func() {
 			if r > 0 {
 				if !sleep(ctx, time.Until(start.Add(turn(r, step)))) {
 					return

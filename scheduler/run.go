@@ -22,6 +22,9 @@ func (s *Scheduler) won(t *try, a answer) {
 	s.mu.Lock()
 	s.floors[c.Lock] = max(s.floors[c.Lock], a.Fence)
 	draining := s.draining
+	if !draining {
+		s.handling.Add(1)
+	}
 	s.mu.Unlock()
 	log := s.log.With("job", c.Job, "tick", c.Tick, "run", c.Run, "token", a.Fence)
 	if draining {
@@ -39,6 +42,7 @@ func (s *Scheduler) won(t *try, a answer) {
 	if !r.lease.Valid() {
 		r.lease.Stop()
 		s.release(r)
+		s.handling.Done()
 		log.Warn("win given back", "reason", "the answer came after its trust deadline")
 		s.giveBack(t, "the answer came too late")
 		return
@@ -73,7 +77,8 @@ func (s *Scheduler) execute(r *run) {
 		s.watch(r, over)
 	}()
 	result := make(chan jobs.Result, 1)
-	s.handling.Go(func() {
+	go func() {
+		defer s.handling.Done()
 		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
 			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
@@ -81,7 +86,7 @@ func (s *Scheduler) execute(r *run) {
 		})
 		_ = lines.Close()
 		result <- res
-	})
+	}()
 	var timeout <-chan time.Time
 	if r.job.Timeout > 0 {
 		timer := time.NewTimer(r.job.Timeout)

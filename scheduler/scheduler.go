@@ -284,6 +284,15 @@ func (s *Scheduler) touch(ctx context.Context) {
 	}
 }
 
+// spawn starts a goroutine of the races, unless the drain has begun to wait for them.
+func (s *Scheduler) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.draining {
+		s.work.Go(f)
+	}
+}
+
 // know remembers that a tick is decided, so that the claim can tell a Redis that forgot.
 func (s *Scheduler) know(job string, tick time.Time) {
 	s.mu.Lock()

@@ -3,12 +3,12 @@ package config
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,7 +73,7 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 			case os.SameFile(info, main):
 				at.fault(problem{show(pattern) + " includes this file itself", "keep the files of jobs in a directory of their own"})
 			case !info.Mode().IsRegular():
-				at.fault(problem{text: show(file) + " is not a regular file"})
+				at.fault(problem{text: strconv.Quote(file) + " is not a regular file"})
 			case !slices.Contains(files, file):
 				files = append(files, file)
 			}
@@ -84,9 +84,9 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 
 func unreadable(file string, err error) problem {
 	if _, lerr := os.Lstat(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
-		return problem{text: show(file) + " is a symbolic link to nothing"}
+		return problem{text: strconv.Quote(file) + " is a symbolic link to nothing"}
 	}
-	return problem{text: show(file) + " cannot be read: " + reason(err)}
+	return problem{text: strconv.Quote(file) + " cannot be read: " + reason(err)}
 }
 
 // reason is what the operating system said, without the path, which the message has already.
@@ -113,14 +113,14 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if len(text) > maxFileBytes {
-		return nil, nil, fmt.Errorf("read %s: is larger than %s", path, showSize(maxFileBytes))
+		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("larger than " + showSize(maxFileBytes))}
 	}
 	after, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	if after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
-		return nil, nil, fmt.Errorf("read %s: was written to meanwhile", path)
+		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("written to meanwhile")}
 	}
 	return text, before, nil
 }

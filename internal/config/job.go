@@ -17,7 +17,6 @@ import (
 type Job struct {
 	Name string
 	File string // where its table stands
-	Line int
 
 	Schedule *schedule.Schedule // with its zone
 	Timezone string             // of the schedule
@@ -52,7 +51,7 @@ func (l *loader) finishJobs() {
 }
 
 func (l *loader) finishJob(f found) Job {
-	j := Job{Name: f.name, File: f.at.src.name, Line: f.at.src.line(f.at.path)}
+	j := Job{Name: f.name, File: f.at.src.name}
 	keys := jobKeys(&j)
 	setDefaults(keys)
 	read(f.at.silent(), "jobs", l.defaults, keys)
@@ -77,7 +76,7 @@ func (l *loader) finishJob(f found) Job {
 		f.at.fault(problem{"has no schedule", `set schedule = "0 2 * * *"`})
 	}
 	for _, way := range ways[min(1, len(ways)):] {
-		f.at.in(way).fault(problem{ways[0] + " says already what to run", "keep one"})
+		f.at.in(way).fault(problem{ways[0] + " already says what to run", "keep one"})
 	}
 	for _, arg := range append(slices.Clone(j.Command), j.Shell) {
 		if strings.Contains(arg, `\%`) {
@@ -127,82 +126,4 @@ func joined(err error) []error {
 		return many.Unwrap()
 	}
 	return []error{err}
-}
-
-// command is argv. It has no default, and no message shows an argument.
-func command(name string, dst *[]string) key {
-	k := none(texts(name, dst, checkNoNUL))
-	strings := k.set
-	k.set = func(at place, v any) bool {
-		if _, ok := v.(string); ok {
-			at.fault(problem{"must be an array of strings, not a string", `write it like ["/path/to/program", "argument"], or use shell`})
-			return false
-		}
-		if !strings(at, v) {
-			return false
-		}
-		if len(*dst) == 0 || (*dst)[0] == "" {
-			at.faultf("names no program")
-			return false
-		}
-		return true
-	}
-	return k
-}
-
-// specs is one spec, or an array of them.
-func specs(name string, dst *[]string) key {
-	k := none(texts(name, dst))
-	k.kind = "string or array of strings"
-	list := k.set
-	k.set = func(at place, v any) bool {
-		if s, ok := v.(string); ok {
-			v = []any{s}
-		}
-		if empty, ok := v.([]any); ok && len(empty) == 0 {
-			at.faultf("is empty")
-			return false
-		}
-		return list(at, v)
-	}
-	return k
-}
-
-// environ is a job's environment.
-func environ(name string, dst *map[string]string) key {
-	k := pairs(name, dst, func(name, value string) problem {
-		return cmp.Or(checkVariable(name), checkNoNUL(value))
-	})
-	plain := k.set
-	k.set = func(at place, v any) bool {
-		table, ok := v.(map[string]any)
-		if !ok || at.src == nil || !at.src.header(at.path) {
-			return plain(at, v)
-		}
-		// Below a [header] for env, what was meant for the job becomes a variable of it, and
-		// says nothing.
-		names := []string{}
-		for _, k := range jobKeys(new(Job)) {
-			names = append(names, k.name)
-		}
-		rest, fine := maps.Clone(table), true
-		for _, n := range names {
-			if _, ok := table[n]; ok {
-				at.in(n).fault(problem{"is a key of the job, in the table of its environment",
-					fmt.Sprintf("move it above the header of %s", name)})
-				delete(rest, n)
-				fine = false
-			}
-		}
-		return plain(at, rest) && fine
-	}
-	return k
-}
-
-func checkZone(zone string) problem {
-	_, err := schedule.Parse(zone, "@daily")
-	for _, err := range joined(err) {
-		return problem{text: strings.TrimPrefix(err.Error(), "timezone: ")}
-	}
-	return problem{}
 }

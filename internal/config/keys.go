@@ -22,20 +22,6 @@ type key struct {
 	keys []key // of a table with keys of its own
 }
 
-// kind is what a value is, in the words of messages and of config.example.toml.
-type kind string
-
-const (
-	aText     kind = "string"
-	aList     kind = "array of strings"
-	aDuration kind = "duration"
-	aSize     kind = "size"
-	aCount    kind = "integer"
-	someCodes kind = "array of integers"
-	aFlag     kind = "true or false"
-	aTable    kind = "table"
-)
-
 // A check looks at a text and says what is wrong with it, if anything is.
 type check func(string) problem
 
@@ -87,7 +73,8 @@ func texts(name string, dst *[]string, checks ...check) key {
 		for i, v := range list {
 			s, ok := v.(string)
 			if !ok {
-				at.faultf("element %d must be a string, not %s", i+1, article(v))
+				pr := notText(v)
+				at.fault(problem{fmt.Sprintf("element %d %s", i+1, pr.text), pr.hint})
 				continue
 			}
 			wrong := slices.IndexFunc(checks, func(c check) bool { return c(s).text != "" })
@@ -171,7 +158,7 @@ func codes(name string, def []any, least, most int64, dst *[]int) key {
 		for i, v := range list {
 			switch n, ok := v.(int64); {
 			case !ok:
-				at.faultf("element %d must be an integer, not %s", i+1, article(v))
+				at.faultf("element %d must be an integer, not %s", i+1, typeOf(v))
 			case n < least || n > most:
 				at.faultf("%d is not between %d and %d", n, least, most)
 			default:
@@ -183,7 +170,7 @@ func codes(name string, def []any, least, most int64, dst *[]int) key {
 	}}
 }
 
-func flag(name string, def bool, dst *bool) key {
+func boolean(name string, def bool, dst *bool) key {
 	return key{name: name, kind: aFlag, def: def, set: func(at place, v any) bool {
 		b, ok := v.(bool)
 		if !ok {
@@ -191,54 +178,6 @@ func flag(name string, def bool, dst *bool) key {
 		}
 		*dst = b
 		return true
-	}}
-}
-
-// pairs is a table of texts under names that the user chooses. It is added to what is in dst
-// already, so that a job's own pairs win over those of [defaults] one by one.
-//
-// No message shows a value: environments and headers are where secrets are.
-func pairs(name string, dst *map[string]string, wrong func(name, value string) problem) key {
-	return key{name: name, kind: aTable, def: map[string]any{}, set: func(at place, v any) bool {
-		table, ok := v.(map[string]any)
-		if !ok {
-			return at.wrongType(aTable, v)
-		}
-		merged := maps.Clone(*dst)
-		if merged == nil {
-			merged = make(map[string]string, len(table))
-		}
-		fine := true
-		for _, name := range slices.Sorted(maps.Keys(table)) {
-			s, ok := table[name].(string)
-			if !ok {
-				at.in(name).fault(problem{"must be a string, not " + article(table[name]), "quote it"})
-				fine = false
-			} else if pr := wrong(name, s); pr.text != "" {
-				at.in(name).fault(pr)
-				fine = false
-			}
-			merged[name] = s
-		}
-		*dst = merged
-		return fine
-	}}
-}
-
-// table has keys of its own, which are read like those of any table.
-func table(name string, keys ...key) key {
-	def := make(map[string]any)
-	for _, k := range keys {
-		if k.def != nil {
-			def[k.name] = k.def
-		}
-	}
-	return key{name: name, kind: aTable, def: def, keys: keys, set: func(at place, v any) bool {
-		values, ok := v.(map[string]any)
-		if !ok {
-			return at.wrongType(aTable, v)
-		}
-		return read(at, name, values, keys)
 	}}
 }
 
@@ -271,35 +210,13 @@ func notOne(s string, valid []string) problem {
 	return pr
 }
 
-// named is a table of tables under names that the user chooses, each with the same keys.
-func named(name string, keys []key, each func(at place, values map[string]any) bool) key {
-	return key{name: name, kind: aTable, keys: keys, set: func(at place, v any) bool {
-		tables, ok := v.(map[string]any)
-		if _, isArray := v.([]map[string]any); isArray {
-			at.fault(problem{"is an array of tables", "write [" + name + ".NAME], with a name"})
-			return false
-		}
-		if !ok {
-			return at.wrongType(aTable, v)
-		}
-		fine := true
-		for _, n := range slices.Sorted(maps.Keys(tables)) {
-			at := at.in(n)
-			if pr := checkName(n); pr.text != "" {
-				at.fault(pr)
-				fine = false
-			}
-			switch values := tables[n].(type) {
-			case map[string]any:
-				fine = each(at, values) && fine
-			case []map[string]any:
-				at.fault(problem{"is an array of tables", "write single brackets"})
-				fine = false
-			default:
-				at.fault(problem{"stands outside of any [" + name + ".NAME]", "put it below such a header"})
-				fine = false
-			}
-		}
-		return fine
-	}}
+// level is one of the levels of log/slog, in lower case.
+func level(name, def string, dst *slog.Level) key {
+	var s string
+	k := word(name, def, &s, "debug", "info", "warn", "error")
+	plain := k.set
+	k.set = func(at place, v any) bool {
+		return plain(at, v) && dst.UnmarshalText([]byte(s)) == nil
+	}
+	return k
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -42,12 +43,16 @@ func load(path string, env environment) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
+	return build(path, text, info, env)
+}
+
+// build is load with the main file read.
+func build(path string, text []byte, info fs.FileInfo, env environment) (*Config, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	l := newLoader(env)
-	l.dir = filepath.Dir(abs)
 	l.cfg.Path, l.cfg.Files = abs, []string{path}
 
 	settings := l.settings()
@@ -62,7 +67,7 @@ func load(path string, env environment) (*Config, error) {
 	l.finishRedis(root.in("redis"), info)
 	l.finishLease(root.in("lease"))
 	if l.cfg.HTTP.TokenFile != "" {
-		l.cfg.HTTP.TokenFile = l.credential(l.cfg.HTTP.TokenFile)
+		l.cfg.HTTP.TokenFile = l.credential(filepath.Dir(abs), l.cfg.HTTP.TokenFile)
 	}
 	l.finishJobs()
 
@@ -167,19 +172,32 @@ func (l *loader) finishLease(at place) {
 	rest := 3*v.RenewEvery + v.LossGrace + l.cfg.Redis.OpTimeout + 50*time.Millisecond
 	least := (rest*100 + 93) / 94
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
-	if v.TTL < least {
-		at.in("ttl").faultf("%s is shorter than 3 × renew_every + loss_grace + redis.op_timeout + 6 %% of ttl + 50ms; "+
-			"the smallest that will do is %s", short(v.TTL), short(least))
+	if v.TTL >= least {
+		return
 	}
+	ttl := short(v.TTL)
+	if at.src.lineOf(at.in("ttl").path) == 0 {
+		ttl += ", the default,"
+	}
+	f := at.in("ttl").at(problem{text: fmt.Sprintf("%s is shorter than 3 × renew_every + loss_grace + redis.op_timeout + "+
+		"6 %% of ttl + 50ms; the smallest that will do is %s", ttl, short(least))})
+	for _, path := range [][]string{
+		{"lease", "ttl"}, {"lease", "renew_every"}, {"lease", "loss_grace"}, {"redis", "op_timeout"},
+	} {
+		if f.Line = at.src.lineOf(path); f.Line > 0 {
+			break
+		}
+	}
+	l.rep.faults = append(l.rep.faults, f)
 }
 
-// credential makes a path absolute: systemd puts credentials into a directory of their own
-// (systemd.exec(5), LoadCredential=).
-func (l *loader) credential(path string) string {
+// credential is the path of a file with a secret. systemd puts those into a directory of their
+// own (systemd.exec(5), LoadCredential=); without one, they are looked for beside the config.
+func (l *loader) credential(beside, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(cmp.Or(l.env.getenv("CREDENTIALS_DIRECTORY"), l.dir), path)
+	return filepath.Join(cmp.Or(l.env.getenv("CREDENTIALS_DIRECTORY"), beside), path)
 }
 
 // blames tells whether the key, or one below it, has a fault already, so that what follows

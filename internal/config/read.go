@@ -124,15 +124,15 @@ func looksLikeJob(values map[string]any) bool {
 	return false
 }
 
-// misspelt tells whether a job lacks something only because it is there under a name that is
-// not quite right, and was reported with it.
+// misspelt tells whether a job lacks something only because it stands under a name that
+// is not quite right, or one table too deep, and was reported with that.
 func misspelt(name string, values map[string]any, keys []key) bool {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
 	}
 	for n, v := range values {
-		if inner, ok := v.(map[string]any); ok && !slices.Contains(names, n) && looksLikeJob(inner) {
+		if inner, ok := v.(map[string]any); ok && inner[name] != nil {
 			return true
 		}
 		if !slices.Contains(names, n) && nearest(n, names) == name {

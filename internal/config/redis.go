@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -96,8 +98,12 @@ func splitURL(s string) (login, problem) {
 				return login{}, problem{"the port is not between 1 and 65535", encode}
 			}
 		}
-		if u.Hostname() == "" {
+		host := u.Hostname()
+		if host == "" {
 			return login{}, problem{"names no host", "write redis://HOST:PORT/DB"}
+		}
+		if _, err := netip.ParseAddr(host); err != nil && strings.Trim(host, alphanumeric+"._-") != "" {
+			return login{}, problem{"does not have a valid host", encode}
 		}
 	case "unix":
 		if u.Host != "" || u.Path == "" || u.Path[0] != '/' {
@@ -123,14 +129,14 @@ func splitURL(s string) (login, problem) {
 
 // readSecret reads a password file. The line end that every editor leaves is not part of it.
 func (l *loader) readSecret(at place, path string) Secret {
-	path = l.credential(path)
+	path = l.credential(filepath.Dir(at.src.name), path)
 	info, err := os.Stat(path)
 	if err != nil {
 		at.fault(unreadable(path, err))
 		return Secret{}
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecretBytes {
-		at.fault(problem{text: show(path) + " is not a file with a password in it"})
+		at.fault(problem{text: strconv.Quote(path) + " is not a file with a password in it"})
 		return Secret{}
 	}
 	text, info, err := readFile(path)
@@ -141,11 +147,11 @@ func (l *loader) readSecret(at place, path string) Secret {
 	password := strings.TrimRight(string(text), "\r\n")
 	switch {
 	case password == "":
-		at.fault(problem{text: show(path) + " is empty"})
+		at.fault(problem{text: strconv.Quote(path) + " is empty"})
 	case strings.ContainsAny(password, "\r\n\x00"):
-		at.fault(problem{text: show(path) + " has more than one line"})
+		at.fault(problem{text: strconv.Quote(path) + " has more than one line"})
 	case info.Mode().Perm()&0o004 != 0:
-		at.warn(problem{fmt.Sprintf("everybody can read %s (mode %04o)", show(path), info.Mode().Perm()), "chmod 0600"})
+		at.warn(problem{fmt.Sprintf("everybody can read %s (mode %04o)", strconv.Quote(path), info.Mode().Perm()), "chmod 0600"})
 	}
 	return NewSecret(password)
 }

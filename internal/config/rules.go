@@ -8,60 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
 )
-
-// wrongType reports v, which is not of the kind wanted, without showing it.
-func (p place) wrongType(want kind, v any) bool {
-	var pr problem
-	switch want {
-	case aDuration:
-		pr = problem{"must be a duration in quotes, not " + article(v), `write it like "30s"`}
-	case aSize:
-		pr = problem{"must be a size in quotes, not " + article(v), `write it like "16KiB"`}
-	case aText:
-		pr = problem{text: "must be a string, not " + article(v)}
-		switch v.(type) {
-		case int64, float64, bool, time.Time:
-			pr.hint = "quote it"
-		}
-	case aList:
-		pr = problem{"must be an array of strings, not " + article(v), `write it like ["a", "b"]`}
-	case aFlag:
-		pr = problem{"must be true or false, not " + article(v), ""}
-		if s, ok := v.(string); ok && (s == "true" || s == "false") {
-			pr.hint = "leave the quotes out"
-		}
-	case aCount, someCodes:
-		pr = problem{text: "must be an " + string(want) + ", not " + article(v)}
-	default:
-		pr = problem{text: "must be a " + string(want) + ", not " + article(v)}
-	}
-	p.fault(pr)
-	return false
-}
-
-// article names the TOML type of a value.
-func article(v any) string {
-	switch v.(type) {
-	case string:
-		return "a string"
-	case int64:
-		return "an integer"
-	case float64:
-		return "a float"
-	case bool:
-		return "true or false"
-	case time.Time:
-		return "a date"
-	case []any:
-		return "an array"
-	case map[string]any:
-		return "a table"
-	case []map[string]any:
-		return "an array of tables"
-	}
-	return "nothing"
-}
 
 // checkName is the rule of job names, and of what is compared with them or becomes part of a
 // key in Redis beside them: hosts, labels, locks.
@@ -74,7 +23,7 @@ func checkName(s string) problem {
 	case strings.Trim(s[:1], alphanumeric) != "":
 		return problem{text: show(s) + " does not begin with a letter or a digit"}
 	case strings.Trim(s, alphanumeric+"._-") != "":
-		return problem{text: show(s) + " holds more than A-Z a-z 0-9 . _ -"}
+		return problem{text: show(s) + " holds other characters than A-Z a-z 0-9 . _ -"}
 	}
 	return problem{}
 }
@@ -153,13 +102,10 @@ func checkUmask(s string) problem {
 	return problem{}
 }
 
-// level is one of the levels of log/slog, in lower case.
-func level(name, def string, dst *slog.Level) key {
-	var s string
-	k := word(name, def, &s, "debug", "info", "warn", "error")
-	plain := k.set
-	k.set = func(at place, v any) bool {
-		return plain(at, v) && dst.UnmarshalText([]byte(s)) == nil
+func checkZone(zone string) problem {
+	_, err := schedule.Parse(zone, "@daily")
+	for _, err := range joined(err) {
+		return problem{text: strings.TrimPrefix(err.Error(), "timezone: ")}
 	}
-	return k
+	return problem{}
 }

@@ -19,9 +19,10 @@ type source struct {
 	root map[string]any
 	torn bool // parts are missing for their syntax: nothing may be concluded from what is not there
 
-	meta  toml.MetaData
-	raw   map[string]toml.Primitive // root again, each value with its place
-	lines []int                     // offsets at which the lines begin
+	meta   toml.MetaData
+	raw    map[string]toml.Primitive            // root again, each value with its place
+	tables map[string]map[string]toml.Primitive // the tables below raw that were asked for
+	lines  []int                                // offsets at which the lines begin
 }
 
 // decode reads text as TOML. The error is a [toml.ParseError], or says that the decoder itself
@@ -71,26 +72,41 @@ func (s *source) line(path []string) int {
 	return s.line(path[:len(path)-1])
 }
 
+// lineOf is the line of a value or of a [header], 0 if there is neither at path.
 func (s *source) lineOf(path []string) int {
-	table := s.raw
-	for i, name := range path {
-		value, ok := table[name]
-		if !ok {
-			return 0
-		}
-		if i == len(path)-1 {
-			err := s.meta.PrimitiveDecode(value, refuser{})
-			if pe, ok := errors.AsType[toml.ParseError](err); ok && pe.Position.Line > 0 {
-				return s.lineAt(pe.Position.Start)
-			}
-			return 0
-		}
-		table = nil
-		if err := s.meta.PrimitiveDecode(value, &table); err != nil {
-			return 0
-		}
+	last := len(path) - 1
+	value, ok := s.table(path[:last])[path[last]]
+	if !ok {
+		return 0
+	}
+	err := s.meta.PrimitiveDecode(value, refuser{})
+	if pe, ok := errors.AsType[toml.ParseError](err); ok && pe.Position.Line > 0 {
+		return s.lineAt(pe.Position.Start)
 	}
 	return 0
+}
+
+// table is the table at path, nil if there is none. It is kept: that of a thousand jobs takes
+// long to decode, and all of them may be at fault.
+func (s *source) table(path []string) map[string]toml.Primitive {
+	if len(path) == 0 {
+		return s.raw
+	}
+	name := toml.Key(path).String()
+	if t, ok := s.tables[name]; ok {
+		return t
+	}
+	var t map[string]toml.Primitive
+	if value, ok := s.table(path[:len(path)-1])[path[len(path)-1]]; ok {
+		if err := s.meta.PrimitiveDecode(value, &t); err != nil {
+			t = nil
+		}
+	}
+	if s.tables == nil {
+		s.tables = make(map[string]map[string]toml.Primitive)
+	}
+	s.tables[name] = t
+	return t
 }
 
 // lineAt turns an offset into a line. The decoder's own line is that of a value's end.
@@ -128,31 +144,3 @@ type refuser struct{}
 var errRefused = errors.New("config: refused")
 
 func (refuser) UnmarshalTOML(any) error { return errRefused }
-
-// checkEncoding reports what the decoder would accept or name badly: TOML is UTF-8 and its
-// lines end in LF or CRLF (TOML 1.0, "Spec" and "Comment"). It returns text without a byte
-// order mark.
-func checkEncoding(text []byte) (string, int, problem) {
-	const mark = "\xef\xbb\xbf"
-	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
-		return "", 1, problem{"is UTF-16", "save the file as UTF-8"}
-	}
-	s := strings.TrimPrefix(string(text), mark)
-	if strings.HasPrefix(s, mark) {
-		return "", 1, problem{"begins with two byte order marks", "save the file as UTF-8 without one"}
-	}
-	line := 1
-	for i, r := range s {
-		switch {
-		case r == '\n':
-			line++
-		case r == 0:
-			return "", line, problem{"holds a NUL byte", "save the file as UTF-8"}
-		case r == '\r' && !strings.HasPrefix(s[i+1:], "\n"):
-			return "", line, problem{"holds a carriage return that does not end a line", "end lines with LF or CRLF"}
-		case r == '\uFFFD' && !strings.HasPrefix(s[i:], "\uFFFD"):
-			return "", line, problem{"holds a byte that is not UTF-8", "save the file as UTF-8; it may be Latin-1"}
-		}
-	}
-	return s, 0, problem{}
-}

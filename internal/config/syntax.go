@@ -35,20 +35,16 @@ func parse(rep *report, name string, text []byte) *source {
 
 	lines := strings.Split(s, "\n")
 	src, bad := attempt(name, lines)
+	torn := bad != nil
 	for n := 1; bad != nil; n++ {
-		if n > maxSyntaxFaults {
+		last := bad
+		lines, src, bad = without(name, lines, last)
+		fault(last.line, last.key, last.problem)
+		if lines == nil || n > maxSyntaxFaults {
 			return broken
-		}
-		rest, src2, next := without(name, lines, bad)
-		fault(bad.line, bad.key, bad.problem)
-		if rest == nil {
-			return broken
-		}
-		lines, src, bad = rest, src2, next
-		if src != nil {
-			src.torn = true
 		}
 	}
+	src.torn = torn
 	return src
 }
 
@@ -72,6 +68,9 @@ func attempt(name string, lines []string) (*source, *syntaxFault) {
 	}
 	bad := &syntaxFault{key: pe.LastKey, problem: plainly(pe.Message)}
 	bad.line = (&source{text: text}).lineAt(pe.Position.Start)
+	if strings.Contains(pe.Message, "table") && !strings.Contains(pe.Message, "inline") {
+		bad.key = "" // it is that of the table before
+	}
 	if key, ok := strings.CutPrefix(pe.Message, "Key '"); ok {
 		bad.key, bad.twice = key[:strings.LastIndexByte(key, '\'')], true
 		if n := firstLike(lines, bad.line); n > 0 {
@@ -87,21 +86,30 @@ var (
 )
 
 // without cuts out of lines what most likely caused bad, as little as decodes better than
-// before, and decodes the rest. It returns no lines if nothing helps: then something that
-// opened further up, as a string of several lines, has swallowed what follows.
+// before, and decodes the rest. It rewords bad if what is wrong stands elsewhere. It returns no
+// lines if nothing helps: then something that opened further up, as a string of several lines,
+// has swallowed what follows.
 func without(name string, lines []string, bad *syntaxFault) ([]string, *source, *syntaxFault) {
+	if bad.line == 0 {
+		return nil, nil, nil
+	}
 	from, to := section(lines, bad.line)
 	elsewhere := func(next *syntaxFault) bool { return next.line <= from || next.line > to || next.twice }
 	type span struct {
 		from, to int
 		better   func(next *syntaxFault) bool
 	}
-	var spans []span
-	header := headerLine.MatchString(lines[bad.line-1])
-	if !header && keyLine.MatchString(lines[bad.line-1]) {
-		spans = append(spans, span{bad.line - 1, bad.line, elsewhere})
-	}
 	moved := func(next *syntaxFault) bool { return next.line != bad.line }
+	var spans []span
+	line := lines[bad.line-1]
+	header := headerLine.MatchString(line)
+	switch {
+	case header || !keyLine.MatchString(line):
+	case strings.ContainsAny(line, "[{") || strings.Contains(line, `"""`) || strings.Contains(line, "'''"):
+		spans = append(spans, span{bad.line - 1, bad.line, elsewhere})
+	default: // it stands on one line, whole
+		spans = append(spans, span{bad.line - 1, bad.line, moved})
+	}
 	if header && !bad.twice && from > 0 {
 		// A header is rarely wrong itself: the array before it is still open.
 		before, _ := section(lines, from)
@@ -173,6 +181,7 @@ func plainly(message string) problem {
 		{`EOF; expected "'''"`, problem{text: "a string opened with ''' never ends"}},
 		{`EOF; expected '"""'`, problem{text: `a string opened with """ never ends`}},
 		{"end of file", problem{text: "the file ends inside an array or an inline table"}},
+		{"item to end with a newline", problem{text: "something follows the value on its line"}},
 		{"EOF", problem{text: "the file ends in the middle of a line"}},
 		{"found '\\n'", problem{text: "a value is missing"}},
 		{"expected value", problem{"what stands here is no value", "a string needs quotes"}},
@@ -181,7 +190,6 @@ func plainly(message string) problem {
 		{"unexpected '='", problem{text: "a key has no name"}},
 		{"unexpected '.'", problem{text: "a key begins with a dot, or has two in a row"}},
 		{"comma", problem{text: "a comma is missing, or there is one too many"}},
-		{"item to end with a newline", problem{text: "something follows the value on its line"}},
 		{"table", problem{text: "the header of a table is malformed"}},
 		{"datetime", problem{"is not a valid date", "a string needs quotes"}},
 		{"control characters", problem{text: "holds a control character"}},

@@ -22,7 +22,8 @@ func InBubble(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	t.Cleanup(m.Close)
-	return m, pipeClient(t, m.Dial)
+	// Through a proxy for its buffer: see link.
+	return m, PipeProxy(t, m.Dial).Client()
 }
 
 // pipeClient returns a client of what dial reaches.

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"regexp"
 	"strconv"
@@ -12,8 +13,7 @@ import (
 
 // Monitor records every command that a server handles, from the moment it was made.
 type Monitor struct {
-	s    *ServerProc
-	conn net.Conn
+	s *ServerProc
 
 	mu     sync.Mutex
 	seen   []Seen
@@ -32,12 +32,16 @@ func (s Seen) Is(name string) bool { return len(s.Args) > 0 && strings.EqualFold
 // Monitor starts to record, by the command MONITOR. It ends with the test.
 func (s *ServerProc) Monitor() *Monitor {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", s.Addr())
 	if err != nil {
 		s.t.Fatalf("redistest: monitor: %v", err)
 	}
-	s.t.Cleanup(func() { _ = conn.Close() })
-	m := &Monitor{s: s, conn: conn, marked: make(chan string, 16)}
+	m := &Monitor{s: s, marked: make(chan string, 16)}
+	var reader sync.WaitGroup
+	s.t.Cleanup(func() {
+		_ = conn.Close()
+		reader.Wait()
+	})
 	r := bufio.NewReader(conn)
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
 		s.t.Fatalf("redistest: monitor: %v", err)
@@ -45,7 +49,7 @@ func (s *ServerProc) Monitor() *Monitor {
 	if line, err := r.ReadString('\n'); err != nil || line != "+OK\r\n" {
 		s.t.Fatalf("redistest: monitor: %q, %v", line, err)
 	}
-	go m.read(r)
+	reader.Go(func() { m.read(r) })
 	return m
 }
 

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -136,9 +138,10 @@ func (s *ServerProc) start() error {
 	args := append([]string{
 		"--port", s.Port(), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--loglevel", "notice",
+		"--repl-diskless-sync-delay", "0", // a replica need not wait 5 s for others
 	}, s.args...)
 	s.output = &output{}
-	cmd := exec.Command(path, args...)
+	cmd := exec.CommandContext(context.Background(), path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, s.output, s.output
 	cmd.SysProcAttr = childAttr()
 	if err := cmd.Start(); err != nil {
@@ -157,31 +160,40 @@ func (s *ServerProc) start() error {
 	return nil
 }
 
-// awaitReady waits until this server, and not another one on its port, answers.
+// awaitReady waits until this server, and not another one on its port, answers. It speaks
+// the protocol itself, because go-redis logs each connection that is refused.
 func (s *ServerProc) awaitReady() error {
-	c := redis.NewClient(&redis.Options{
-		Addr:                     s.Addr(),
-		MaxRetries:               -1,
-		DialerRetries:            1,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for {
-		info, err := c.InfoMap(ctx, "server").Result()
-		if err == nil && info["Server"]["process_id"] == fmt.Sprint(s.cmd.Process.Pid) {
+		info, err := s.info(ctx)
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)) {
 			return nil
 		}
 		select {
 		case <-s.exited:
 			return errors.New("redis-server ended at once")
 		case <-ctx.Done():
-			return fmt.Errorf("redis-server does not answer: %w", err)
-		case <-time.After(10 * time.Millisecond):
+			return fmt.Errorf("redis-server does not answer: %w", errors.Join(ctx.Err(), err))
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+func (s *ServerProc) info(ctx context.Context) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
+		return "", err
+	}
+	reply, _, err := readReply(bufio.NewReader(conn))
+	return string(reply), err
 }
 
 func (s *ServerProc) end(sig syscall.Signal) {
@@ -209,7 +221,7 @@ func (s *ServerProc) signal(sig syscall.Signal) {
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}

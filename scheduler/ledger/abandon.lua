@@ -1,5 +1,6 @@
 -- abandon: gives back a win that was not used, so nothing ran. The record becomes what the
--- win found: an open tick, a waiting one, one to be rerun. It is no crash and no run.
+-- win found: an open tick, a waiting one, one to be rerun. It is no crash and no run, and
+-- nothing of it stays in the history.
 --
 -- KEYS  1 the lease's key  2 the record
 -- ARGV  1 prefix  2 job  3 run  4 token  5 expire  6 tick  7 reason
@@ -8,53 +9,70 @@
 -- It works when the lease has expired meanwhile, and when nothing was won at all (an unknown
 -- claim that the caller gives up on): then there is nothing to restore.
 local run, token, expire, tick, reason = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local MARK_KEPT = 600000 -- longer than a request can lie in a connection
 local now = redis_time()
 local released, err = lease_release(KEYS[1], token)
 if err then return err end
-local r
+freed(KEYS[1], released)
+
+local r, kept, _
 r, err = record_read()
 if err then return err end
+err = entries_error()
+if err then return err end
+kept, err = ask('HMGET', run_key(run), 'start', 'lost', 'fail', 'request', 'before', 'settled', 'ended')
+if err then return err end
+_, err = ask('SCARD', OPEN)
+if err then return err end
+local start, lost, fail, request, before, settled = kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]
+if kept[7] then return { '0', int(now) } end -- it ran after all, and its outcome stands
 
-local own = r.run_id == run and r.run_token == token
-if r.run_id == run and r.run_state ~= 'running' and r.run_state ~= 'lost' then
-  return { '0', int(now) } -- a repeat: given back already
-end
-
-local started = released or own or r['par:' .. run]
-if started then
-  add_run({ 'ev', 'void', 'run', run, 'tick', tick, 'reason', reason }, expire)
-  redis.call('HDEL', RECORD, 'par:' .. run)
-end
 -- A claim of this run may still lie unread in a connection that was given up: what is left
 -- of the run's key makes it lose.
 drop_run(run)
-redis.call('HSET', ns .. 'run:' .. run, 'abandoned', int(now))
-redis.call('PEXPIRE', ns .. 'run:' .. run, 600000)
+note(run, MARK_KEPT, 'abandoned', int(now))
+local own = r.run_id == run and r.run_token == token and (r.run_state == 'running' or r.run_state == 'lost')
+if not start and not own then return { '0', int(now) } end -- never won, or given back already
+
+drop_lost(lost, fail)
+if start and redis.call('XDEL', RUNS, start) == 1 and r.runs then redis.call('HINCRBY', RECORD, 'runs', -1) end
+redis.call('HDEL', RECORD, 'par:' .. run)
+local manual = request or (own and r.run_kind == 'manual')
+if manual then
+  add_skip('skipped', tonumber(tick), 0, 1, 'given back: ' .. reason, expire, { 'kind', 'manual', 'request', request or '' })
+  if own then redis.call('HSET', RECORD, 'run_state', 'ended', 'run_token', '-') end
+  return { own and '1' or '0', int(now) }
+end
 if not own then
-  -- Another run has the slot. If it is for the same tick, that is decided; else this one
-  -- is accounted for here, for nobody will look at it again.
-  if started and r.run_tick ~= tick then
+  -- Another run has the slot. If it is for the same tick, or an entry says what became of
+  -- that, there is nothing to add; else nobody will look at the tick again.
+  if r.run_tick ~= tick and not settled then
     add_skip('missed', tonumber(tick), 0, 1, 'given back: ' .. reason, expire)
   end
   return { '0', int(now) }
 end
 
-local state, found = 'open', r.run_found
-if r.run_kind == 'manual' then
-  state = 'ended'
-  add_skip('skipped', tonumber(tick), 0, 1, 'given back: ' .. reason, expire, { 'kind', 'manual' })
-elseif found == 'rerun' then
-  state = 'lost'
-elseif found == 'wait' then
-  state = 'ended'
+local given = true
+if r.run_found == 'rerun' and before then
+  local old = cjson.decode(before)
+  for name, value in pairs(old) do redis.call('HSET', RECORD, name, value) end
+  redis.call('HDEL', run_key(old.run_id), 'settled')
+elseif r.run_found == 'wait' then
+  redis.call('HSET', RECORD, 'run_state', 'ended', 'run_token', '-')
   local waiting = tonumber(r.wait_tick)
   if waiting and waiting > tonumber(tick) then
     add_skip('skipped', tonumber(tick), 0, 1, 'superseded by a newer tick', expire)
+    given = false
   else
     redis.call('HSET', RECORD, 'wait_tick', tick)
   end
+else
+  redis.call('HSET', RECORD, 'run_state', 'open', 'run_token', '-', 'run_reason', reason)
 end
-redis.call('HSET', RECORD, 'run_state', state, 'run_reruns', '0', 'run_token', '-')
+if given then
+  redis.call('HSET', RECORD, 'given', '1')
+  redis.call('SADD', OPEN, job)
+  redis.call('PEXPIRE', OPEN, int(expire))
+end
 redis.call('PEXPIRE', RECORD, int(expire))
-if state ~= 'ended' or found == 'wait' then redis.call('SADD', ns .. 'open', job) end
 return { '1', int(now) }

@@ -5,22 +5,33 @@
 --       6 a random id for the epoch  7 the newest manual request that this host looked at
 -- Reply { now, epoch, what the host's entry was before, drain, paused, hosts, requests, open }
 local now = redis_time()
-local host = ARGV[3]
-local before = redis.call('HGET', KEYS[1], host) or ''
-redis.call('HSET', KEYS[1], host, int(now) .. '|' .. ARGV[4])
+local HOSTS, host = KEYS[1], ARGV[3]
+local before, drain, paused, requests, open, forgot, _, err
+before, err = ask('HGET', HOSTS, host)
+if err then return err end
+drain, err = ask('HGETALL', ns .. 'drain')
+if err then return err end
+paused, err = ask('HGETALL', ns .. 'paused')
+if err then return err end
+requests, err = ask('XRANGE', ns .. 'requests', '(' .. ARGV[7], '+', 'COUNT', 100)
+if err then return err end
+open, err = ask('SMEMBERS', OPEN)
+if err then return err end
+forgot, _, err = epoch(ARGV[6], now)
+if err then return err end
+
+redis.call('PEXPIRE', ns .. 'epoch', EPOCH_KEPT)
+redis.call('HSET', HOSTS, host, int(now) .. '|' .. ARGV[4])
+redis.call('PEXPIRE', HOSTS, 86400000)
 local hosts = {}
-local flat = redis.call('HGETALL', KEYS[1])
+local flat = redis.call('HGETALL', HOSTS)
 for i = 1, #flat, 2 do
   local beat = tonumber(string.match(flat[i + 1], '^%d+')) or 0
   if now - beat > tonumber(ARGV[5]) then
-    redis.call('HDEL', KEYS[1], flat[i])
+    redis.call('HDEL', HOSTS, flat[i])
   else
     hosts[#hosts + 1] = flat[i]
     hosts[#hosts + 1] = flat[i + 1]
   end
 end
-redis.call('PEXPIRE', KEYS[1], 86400000)
-local open = redis.call('SMEMBERS', ns .. 'open')
-return { int(now), epoch(ARGV[6]), before,
-  redis.call('HGETALL', ns .. 'drain'), redis.call('HGETALL', ns .. 'paused'), hosts,
-  redis.call('XRANGE', ns .. 'requests', '(' .. ARGV[7], '+', 'COUNT', 100), open }
+return { int(now), forgot, before or '', drain, paused, hosts, requests, open }

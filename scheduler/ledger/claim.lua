@@ -19,16 +19,21 @@ local request, force, barred, patience = ARGV[25], ARGV[26] == '1', ARGV[27], to
 local taken, taken_bit = ARGV[29], ARGV[30]
 local counted, counts = ARGV[31], ARGV[32]
 local manual = kind == 'manual'
+local REQUESTS = ns .. 'requests'
 
 local now = redis_time()
 local at = int(now)
-local r, err = record_read()
+local r, held, forgot, born, drained, fleet_pause, err
+r, err = record_read()
 if err then return err end
-local held
 held, err = lease_read(lock)
 if err then return err end
-local existed = next(r) ~= nil
-local forgot = epoch(run)
+drained, err = ask('HEXISTS', ns .. 'drain', host)
+if err then return err end
+fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until')
+if err then return err end
+forgot, born, err = epoch(run, now)
+if err then return err end
 
 local function answer(...)
   return { select(1, ...), at, forgot, select(2, ...) }
@@ -49,43 +54,66 @@ local function flush()
   end
 end
 
--- Whoever waits for its turn reads this bitmap once an instant, instead of each record.
-local function mark_taken()
-  if taken ~= '' then
-    redis.call('SETBIT', taken, taken_bit, 1)
+local function cursor() return tonumber(r.tick) or 0 end
+local function decide_tick()
+  if tick > cursor() then set('tick', int(tick)) end
+  -- Whoever waits for its turn reads this bitmap once an instant, instead of each record. It
+  -- is a hint: without it they claim, and are told.
+  if taken ~= '' and type(redis.pcall('SETBIT', taken, taken_bit, 1)) == 'number' then
     redis.call('PEXPIRE', taken, 120000)
   end
 end
 
-local function cursor() return tonumber(r.tick) or 0 end
-local function decide_tick()
-  if tick > cursor() then set('tick', int(tick)) end
-  mark_taken()
-end
-
-local function won(lease, found)
-  return answer('won', lease.fence, found, r.run_reruns or '0', r.run_since or at)
+local function won(fence, run_of)
+  return answer('won', fence, run_of.run_found or '', run_of.run_reruns or '0', run_of.run_since or at)
 end
 
 local function grant()
   return lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, host .. '/' .. job .. '/' .. run)
 end
 
+-- Appends a run's start; its id is kept, for who gives the run back.
+local function add_start(o)
+  local f = run_fields(o, 'start')
+  local n = { 'job', job, 'lock', lock, 'host', host, 'since', o.run_since }
+  if request ~= '' then
+    f[#f + 1] = 'request'; f[#f + 1] = request
+    n[#n + 1] = 'request'; n[#n + 1] = request
+  end
+  note(run, expire, 'start', add_run(f, expire), unpack(n))
+end
+
 -- 1. Mine? ------------------------------------------------------------------------------
+-- The record knows the newest run whole; older ones that overlap it are in fields of their own.
+local PAR = 'par:' .. run
+local mine = r.run_id == run and r or (r[PAR] and cjson.decode(r[PAR]))
 if held and held.token == token then
   redis.call('PEXPIRE', lock, int(ttl))
-  return won(held, r.run_found or '')
+  return won(held.fence, mine or {})
 end
-if r.run_id == run then
-  if r.run_state == 'running' and r.run_token == token and not held then
-    -- The host is still asking, so it never started: this is the same grant, made anew.
-    held, err = grant()
-    if err then return err end
-    set('run_fence', held.fence)
-    flush()
-    return won(held, r.run_found or '')
+if mine then
+  if held or mine.run_token ~= token or (mine == r and r.run_state ~= 'running') then
+    return answer('already', r.tick or '0')
   end
-  return answer('already', r.tick or '0')
+  -- The host is still asking, so it never started: this is the same grant, made anew.
+  err = entries_error()
+  if err then return err end
+  held, err = grant()
+  if err then return err end
+  redis.call('XDEL', RUNS, redis.call('HGET', run_key(run), 'start') or '0-0')
+  mine.run_fence, mine.run_since = held.fence, at
+  if mine == r then
+    set('run_fence', held.fence)
+    set('run_since', at)
+  end
+  if r[PAR] then
+    local o = cjson.decode(r[PAR])
+    o.run_fence, o.run_since = held.fence, at
+    set(PAR, cjson.encode(o))
+  end
+  flush()
+  add_start(mine)
+  return won(held.fence, mine)
 end
 
 -- 2. When? ------------------------------------------------------------------------------
@@ -95,65 +123,71 @@ if known > cursor() and known <= now + 1000 then
   flush()
 end
 if cursor() > now + 1000 and not manual then return answer('future', r.tick) end
+due = math.max(due, tick)
 if not manual and due > now then return answer('early', int(due - now)) end
 
 local far = 9007199254740991
-local pauses = {}
+local pauses, paused = {}, nil
 local function add_pause(from, till)
   from = tonumber(from)
-  if from then pauses[#pauses + 1] = { from = from, till = tonumber(till) or far } end
+  if not from then return end
+  local p = { from = from, till = tonumber(till) or far }
+  pauses[#pauses + 1] = p
+  if from <= now and now < p.till and (not paused or paused.till < p.till) then paused = p end
 end
-local fleet_pause = redis.call('HMGET', ns .. 'paused', 'from', 'until')
 add_pause(r.pause_from, r.pause_until)
 add_pause(fleet_pause[1], fleet_pause[2])
-local paused
-for _, p in ipairs(pauses) do
-  if p.from <= now and now < p.till then paused = p end
-end
 if paused and not manual then return answer('paused', int(paused.till)) end
-if redis.call('HEXISTS', ns .. 'drain', host) == 1 then return answer('drained') end
+if drained == 1 then return answer('drained') end
 
 -- 3. The old run ------------------------------------------------------------------------
 -- Runs of an `allow` job hold leases of their own; the record's run is only the newest, so
 -- each is kept in a field too until its end is known. `parallel` counts those that live.
-local parallel = 0
+err = entries_error()
+if err then return err end
+local held_key, parallel, ended, on_lock = lock, 0, {}, held
 for name, value in pairs(r) do
   local id = string.match(name, '^par:(.+)$')
   if id then
     local o = cjson.decode(value)
-    local l = lease_read(o.run_lock)
+    local l, e = lease_read(o.run_lock)
+    if e then return e end
     if l and l.token == o.run_token then
       parallel = parallel + 1
+      -- A deploy took `allow` back under its runs: they still exclude.
+      if overlap ~= 'allow' then held, held_key = l, o.run_lock end
     else
-      if not (r.run_id == id and r.run_state ~= 'running') then add_lost(o, now, expire) end
-      redis.call('HDEL', RECORD, name)
-      if r.run_id == id and r.run_state == 'running' then set('run_state', 'lost') end
+      ended[#ended + 1] = o
     end
   end
 end
-local held_key = lock
+local newest_ended = false
 if r.run_state == 'running' then
-  local l
-  if r.run_lock == lock then
-    l = held
-  else
+  local l = on_lock
+  if r.run_lock ~= lock then
     l, err = lease_read(r.run_lock)
     if err then return err end
   end
   if not (l and l.token == r.run_token) then
-    add_lost(r, now, expire)
-    set('run_state', 'lost')
+    newest_ended = true
   elseif r.run_lock ~= lock and not (overlap == 'allow' and r.run_parallel == '1') then
-    held = l -- a deploy changed the lock's name under a run: its old lease still excludes
-    held_key = r.run_lock
+    held, held_key = l, r.run_lock -- a deploy changed the lock's name under a run: its old lease excludes
   end
+end
+for _, o in ipairs(ended) do
+  if o.run_id ~= r.run_id then add_lost(o, now, expire) end
+  redis.call('HDEL', RECORD, 'par:' .. o.run_id)
+end
+if newest_ended then
+  add_lost(r, now, expire)
+  set('run_state', 'lost')
 end
 flush()
 
 -- The holder's name, job and run out of the lease, and since when.
 local function holder()
   local h, j, id = string.match(held.holder, '^([^/]*)/([^/]*)/(.*)$')
-  local from = id and redis.call('HGET', ns .. 'run:' .. id, 'since')
+  local from = id and ask('HGET', run_key(id), 'since')
   return h or held.holder, j or '', id or '', from or '0'
 end
 
@@ -163,19 +197,48 @@ local function wait_for_it()
 end
 
 local function held_answer(decided)
+  if not held then return answer('held', decided, '', job, '', '0', '0', '0') end
   local h, j, id, from = holder()
   return answer('held', decided, h, j, id, from, int(held.left), held.fence)
 end
 
+-- What is left of this run's key although the run is not in the record: the claim was given
+-- up, and its abandon overtook it (a server that was frozen reads its connections in any order).
+local function given_up()
+  local fields, e = ask('HLEN', run_key(run))
+  return fields ~= 0, e
+end
+
+-- The tick that was given back is decided, or overwritten: nobody need look for it any more.
+local function close_open()
+  if r.run_state == 'open' then set('run_state', 'ended') end
+  if r.given then
+    redis.call('SREM', OPEN, job)
+    redis.call('HDEL', RECORD, 'given')
+  end
+end
+
 local function win(found)
-  -- The run's key without the run in the record: this claim was given up, and its abandon
-  -- overtook it (a server that was frozen reads its connections in any order).
-  if redis.call('EXISTS', ns .. 'run:' .. run) == 1 then return answer('already', r.tick or '0') end
-  local lease, e = grant()
+  local stale, lease, e
+  stale, e = ask('STRLEN', lock .. ':end')
   if e then return e end
-  if r.run_state == 'open' and found ~= 'open' then
-    add_skip('missed', tonumber(r.run_tick), 0, 1, 'given back by ' .. r.run_host .. ', and not taken again in time', expire)
-  elseif on_crash == 'rerun' and rerunnable(r) and found ~= 'rerun' then
+  lease, e = grant()
+  if e then return e end
+  if stale > 0 then redis.call('DEL', lock .. ':end') end -- it was meant for the run before
+  local before = ''
+  if found == 'rerun' then
+    local old = {}
+    for name, value in pairs(r) do
+      if string.sub(name, 1, 4) == 'run_' then old[name] = value end
+    end
+    before = cjson.encode(old)
+    note(r.run_id, expire, 'settled', '1')
+    kind = 'rerun'
+  elseif r.run_state == 'open' and found ~= 'open' then
+    add_skip('missed', tonumber(r.run_tick), 0, 1,
+      'given back by ' .. r.run_host .. ' (' .. (r.run_reason or '') .. '), and not taken again in time', expire)
+  elseif on_crash == 'rerun' and rerunnable(r) then
+    note(r.run_id, expire, 'settled', '1')
     add_skip('skipped', tonumber(r.run_tick), 0, 1, 'its rerun was superseded by a newer run', expire)
   end
   local waiting = tonumber(r.wait_tick)
@@ -185,8 +248,7 @@ local function win(found)
     end
     redis.call('HDEL', RECORD, 'wait_tick')
   end
-  if found == 'rerun' then kind = 'rerun' end
-  set('run_reruns', found == 'rerun' and '1' or '0')
+  close_open()
   set('run_id', run)
   set('run_token', token)
   set('run_tick', int(tick))
@@ -199,34 +261,35 @@ local function win(found)
   set('run_state', 'running')
   set('run_since', at)
   set('run_found', found)
+  set('run_reruns', found == 'rerun' and '1' or '0')
   set('run_parallel', overlap == 'allow' and '1' or '0')
   set('runs', int((tonumber(r.runs) or 0) + 1))
   if overlap == 'allow' then
-    set('par:' .. run, cjson.encode({ run_id = run, run_token = token, run_tick = r.run_tick, run_kind = kind,
+    set(PAR, cjson.encode({ run_id = run, run_token = token, run_tick = r.run_tick, run_kind = kind,
       run_host = host, run_name = lock_name, run_lock = lock, run_fence = lease.fence, run_since = at,
-      run_def = definition, run_reruns = r.run_reruns }))
+      run_def = definition, run_found = found, run_reruns = r.run_reruns }))
   end
   if not manual then decide_tick() end
   flush()
-  local f = run_fields(r, 'start')
-  if request ~= '' then
-    f[#f + 1] = 'request'
-    f[#f + 1] = request
-  end
-  add_run(f, expire)
-  redis.call('HSET', ns .. 'run:' .. run, 'job', job, 'lock', lock, 'host', host, 'since', at)
-  redis.call('PEXPIRE', ns .. 'run:' .. run, int(expire))
-  if found == 'open' then redis.call('SREM', ns .. 'open', job) end
-  return won(lease, found)
+  add_start(r)
+  if before ~= '' then note(run, expire, 'before', before) end
+  return won(lease.fence, r)
 end
 
 -- 4. Manual -----------------------------------------------------------------------------
--- Whoever asked waits for the answer in the ledger, so a refusal is an entry too.
+-- Whoever asked waits for the answer in the ledger, so a refusal is an entry too. The request
+-- goes last: the first write must be one that a server out of memory refuses.
 if manual then
+  local asked, gone
+  asked, err = ask('XRANGE', REQUESTS, request, request)
+  if err then return err end
+  gone, err = given_up()
+  if err then return err end
+  if gone or #asked == 0 then return answer('already', r.tick or '0') end
   local function refused(reason)
     add_skip('skipped', tick, 0, 1, reason, expire, { 'kind', 'manual', 'request', request })
+    redis.call('XDEL', REQUESTS, request)
   end
-  if redis.call('XDEL', ns .. 'requests', request) == 0 then return answer('already', r.tick or '0') end
   if now - tick > patience then
     refused('not taken within ' .. int(patience / 1000) .. ' s')
     return answer('late', 'skipped')
@@ -243,7 +306,9 @@ if manual then
     refused('held by ' .. holder())
     return held_answer('skipped')
   end
-  return win('')
+  local reply = win('')
+  if not reply.err then redis.call('XDEL', REQUESTS, request) end
+  return reply
 end
 
 -- 5. Decided? ---------------------------------------------------------------------------
@@ -254,15 +319,20 @@ end
 if r.sched ~= sched then set('sched', sched) end
 if r.since ~= int(since) then set('since', int(since)) end
 
--- Undecided ticks in (base, prev], cut at pauses: what lies in one was skipped, else missed.
+-- Undecided ticks in (gap, prev], cut at pauses: what lies in one was skipped, else missed.
+-- Without a cursor nobody knows what became of the ticks from before Redis forgot.
 local base = math.max(cursor(), since)
+local gap = r.tick and base or math.max(base, born)
 local ranges = {}
 table.sort(pauses, function(a, b) return a.from < b.from end)
 for _, p in ipairs(pauses) do
-  if p.till <= now and p.till > base then
-    if p.from > base then ranges[#ranges + 1] = { base, p.from, 'missed' } end
-    ranges[#ranges + 1] = { math.max(base, p.from), p.till, 'skipped' }
-    base = p.till
+  if p.till <= now then
+    base = math.max(base, p.till)
+    if p.till > gap then
+      if p.from > gap then ranges[#ranges + 1] = { gap, p.from, 'missed' } end
+      ranges[#ranges + 1] = { math.max(gap, p.from), p.till, 'skipped' }
+      gap = p.till
+    end
   end
 end
 local undecided = tick > base
@@ -281,13 +351,13 @@ end
 -- 6. Gap --------------------------------------------------------------------------------
 -- Only the caller can count ticks. It is told the ranges and asks again with their counts;
 -- if they are still the same, they become entries, whatever is decided below.
-if existed and undecided and found == '' then
-  if base < prev then
+if undecided and found == '' then
+  if gap < prev then
     if misfire == 'all' and back > 0 and back <= prev then
       flush()
-      return answer('behind', int(base))
+      return answer('behind', int(gap))
     end
-    ranges[#ranges + 1] = { base, prev, 'missed' }
+    ranges[#ranges + 1] = { gap, prev, 'missed' }
   end
   if #ranges > 0 then
     local asked = {}
@@ -305,82 +375,73 @@ if existed and undecided and found == '' then
           ranges[i][3] == 'skipped' and 'paused' or 'no host claimed it in time', expire)
       end
     end
-    set('tick', int(math.max(cursor(), prev, base)))
+    set('tick', int(math.max(cursor(), prev, gap)))
   end
 end
+flush()
 
 -- 7. Late? ------------------------------------------------------------------------------
 if deadline > 0 and now > deadline and found ~= 'wait' and found ~= 'rerun' then
-  if misfire == 'skip' then
-    add_skip('missed', tick, 0, 1, 'no host claimed it before its start deadline', expire)
-    if found == 'open' then
-      set('run_state', 'ended')
-      redis.call('SREM', ns .. 'open', job)
-    end
-    decide_tick()
-    flush()
-    return answer('late', 'missed')
-  end
+  if misfire ~= 'skip' then return answer('late', '') end
+  add_skip('missed', tick, 0, 1, 'no host claimed it before its start deadline', expire)
+  if found == 'open' then close_open() end
+  decide_tick()
   flush()
-  return answer('late', '')
+  return answer('late', 'missed')
 end
 
 -- 8. Held? ------------------------------------------------------------------------------
 local full = overlap == 'allow' and parallel >= max_parallel
 if held or full then
-  if kind == 'misfire' or found == 'wait' or found == 'rerun' then
-    if held then
-      wait_for_it()
-      flush()
-      return held_answer('')
-    end
-    flush()
-    return answer('held', '', '', job, '', '0', '0', '0')
+  for _, suffix in ipairs(held and { ':wait', ':end' } or {}) do
+    local _, e = ask('STRLEN', held_key .. suffix)
+    if e then return e end
   end
-  if held and (overlap == 'queue' or overlap == 'replace') then
-    local waiting = tonumber(r.wait_tick)
-    if waiting and waiting < tick then
-      add_skip('skipped', waiting, 0, 1, 'superseded by a newer tick', expire)
-    end
-    if not waiting or waiting < tick then set('wait_tick', int(tick)) end
-    if found == 'open' then
-      set('run_state', 'ended')
-      redis.call('SREM', ns .. 'open', job)
-    end
-    if overlap == 'replace' and r.run_state == 'running' and r.run_fence == held.fence then
+  if kind == 'misfire' or found == 'wait' or found == 'rerun' then
+    if held then wait_for_it() end
+    return held_answer('')
+  end
+  local decided = 'skipped'
+  local waiting = tonumber(r.wait_tick)
+  if held and (overlap == 'queue' or overlap == 'replace') and waiting and waiting > tick then
+    -- Given back, and a newer one waits already: only the newest does.
+    add_skip('skipped', tick, 0, 1, 'superseded by a newer tick', expire)
+  elseif held and (overlap == 'queue' or overlap == 'replace') then
+    decided = 'waiting'
+    if waiting then add_skip('skipped', waiting, 0, 1, 'superseded by a newer tick', expire) end
+    set('wait_tick', int(tick))
+    if overlap == 'replace' and r.run_state == 'running' and r.run_token == held.token then
       redis.call('SET', held_key .. ':end', 'replaced by tick ' .. int(tick), 'PX', int(held.left + ttl))
     end
     wait_for_it()
-    decide_tick()
-    flush()
-    return held_answer('waiting')
+  else
+    -- Ticks skipped one after the other for the same holder are one entry, rewritten.
+    local from, count, by = tick, 1, held and held.fence or 'full'
+    if found == '' and r.skip_id and r.skip_by == by and tonumber(r.skip_until) == prev then
+      from, count = tonumber(r.skip_from), tonumber(r.skip_count) + 1
+      redis.call('XDEL', SKIPS, r.skip_id)
+    end
+    local reason, more = 'max_parallel runs are going', nil
+    if held then
+      local h, j, id = holder()
+      reason = j == job and 'the run before is still going on ' .. h or 'the lock is held by ' .. h .. (j ~= '' and ' for ' .. j or '')
+      more = { 'holder', h, 'holder_run', id }
+    end
+    set('skip_id', add_skip('skipped', from, tick, count, reason, expire, more))
+    set('skip_by', by)
+    set('skip_from', int(from))
+    set('skip_until', int(tick))
+    set('skip_count', int(count))
   end
-  -- Ticks skipped one after the other for the same holder are one entry, rewritten.
-  local from, count, by = tick, 1, held and held.fence or 'full'
-  if found == '' and r.skip_id and r.skip_by == by and tonumber(r.skip_until) == prev then
-    from, count = tonumber(r.skip_from), tonumber(r.skip_count) + 1
-    redis.call('XDEL', SKIPS, r.skip_id)
-  end
-  local reason, more = 'max_parallel runs are going', nil
-  if held then
-    local h, j, id = holder()
-    reason = j == job and 'the run before is still going on ' .. h or 'the lock is held by ' .. h .. (j ~= '' and ' for ' .. j or '')
-    more = { 'holder', h, 'holder_run', id }
-  end
-  set('skip_id', add_skip('skipped', from, tick, count, reason, expire, more))
-  set('skip_by', by)
-  set('skip_from', int(from))
-  set('skip_until', int(tick))
-  set('skip_count', int(count))
-  if found == 'open' then
-    set('run_state', 'ended')
-    redis.call('SREM', ns .. 'open', job)
-  end
+  if found == 'open' then close_open() end
   decide_tick()
   flush()
-  if held then return held_answer('skipped') end
-  return answer('held', 'skipped', '', job, '', '0', '0', '0')
+  return held_answer(decided)
 end
 
 -- 9. Won --------------------------------------------------------------------------------
+local gone
+gone, err = given_up()
+if err then return err end
+if gone then return answer('already', r.tick or '0') end
 return win(found)

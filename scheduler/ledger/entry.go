@@ -49,7 +49,18 @@ type Entry struct {
 
 	id    string // of the stream entry behind it; orders entries of one instant
 	lease string // key of the lease a run holds
+	word  word   // whose word the outcome is
 }
+
+// word orders what is known of one run: that it started, that its lease ended without an
+// outcome (another host's word), how it ended (its own host's).
+type word int
+
+const (
+	started word = iota
+	presumed
+	reported
+)
 
 // Lag is how late the claim was won, after the tick. Zero for skips and misses.
 func (e *Entry) Lag() time.Duration {
@@ -70,8 +81,9 @@ func (e *Entry) At() time.Time {
 	return e.Tick
 }
 
-// MarshalJSON writes the entry with the contract's names.
-func (e *Entry) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes the entry with the contract's names. It has a value receiver so that an
+// Entry and a pointer to one look the same.
+func (e Entry) MarshalJSON() ([]byte, error) {
 	type entry struct {
 		Job        string     `json:"job"`
 		Tick       time.Time  `json:"tick"`

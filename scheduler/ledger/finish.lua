@@ -12,16 +12,27 @@ local run, token = ARGV[3], ARGV[4]
 local expire, keep, outcome, ended, output = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
 local released, err = lease_release(KEYS[1], token)
 if err then return err end
-if released then redis.call('DEL', KEYS[1] .. ':end') end
+freed(KEYS[1], released)
 local now = redis_time()
+
 local r
 r, err = record_read()
 if err then return err end
+err = entries_error()
+if err then return err end
+local kept, _
+kept, err = ask('HMGET', run_key(run), 'ended', 'lost', 'fail')
+if err then return err end
+if output ~= '' then
+  _, err = ask('STRLEN', ns .. 'out:' .. run)
+  if err then return err end
+end
 
 local own = r.run_id == run and r.run_token == token
 local open = own and (r.run_state == 'running' or r.run_state == 'lost')
-local repeated = own and not open
+local repeated = kept[1] or (own and not open)
 if not repeated then
+  drop_lost(kept[2], kept[3])
   if output ~= '' then redis.call('SET', ns .. 'out:' .. run, output, 'PX', int(expire)) end
   local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended }
   for i = 10, #ARGV do f[#f + 1] = ARGV[i] end
@@ -29,19 +40,16 @@ if not repeated then
     f[#f + 1] = 'late'
     f[#f + 1] = int(now)
   end
-  add_run(f, expire)
-  if FAILURE[outcome] then add_fail(f, expire) end
-  redis.call('HDEL', RECORD, 'par:' .. run)
-  local count = trim_runs(tonumber(r.runs) or 0, keep)
-  if own then
-    redis.call('HSET', RECORD, 'runs', int(count), 'run_state', outcome == 'interrupted' and 'interrupted' or 'ended')
-  elseif next(r) then
-    redis.call('HSET', RECORD, 'runs', int(count))
+  local at = add_run(f, expire)
+  if FAILURE[outcome] then add_fail(f, at, expire) end
+  note(run, expire, 'job', job, 'ended', int(now))
+  if next(r) then
+    redis.call('HDEL', RECORD, 'par:' .. run)
+    redis.call('HSET', RECORD, 'runs', int(trim_runs(tonumber(r.runs) or 0, keep)))
+    if own then
+      redis.call('HSET', RECORD, 'run_state', outcome == 'interrupted' and 'interrupted' or 'ended')
+    end
+    redis.call('PEXPIRE', RECORD, int(expire))
   end
-  redis.call('PEXPIRE', RECORD, int(expire))
-end
-
-if redis.call('DEL', KEYS[1] .. ':wait') == 1 then
-  redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
 end
 return { released and '1' or '0', int(now), r.wait_tick or '' }

@@ -35,7 +35,7 @@ func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 		}
 	}
 	if len(all) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
+		if err := exec(ctx, pipe); err != nil {
 			return nil, fmt.Errorf("history: %w", err)
 		}
 	}
@@ -53,7 +53,7 @@ func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 		return q.Outcome != "" && e.Outcome != q.Outcome || e.At().Before(q.Since)
 	})
 	slices.SortStableFunc(entries, func(a, b Entry) int {
-		return cmp.Or(b.At().Compare(a.At()), compareIDs(b.id, a.id))
+		return cmp.Or(b.At().Compare(a.At()), compareIDs(b.id, a.id), cmp.Compare(b.Run, a.Run))
 	})
 	if q.Limit > 0 && len(entries) > q.Limit {
 		entries = entries[:q.Limit]
@@ -61,49 +61,35 @@ func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 	return entries, nil
 }
 
-// mergeRuns makes one entry a run of all that was appended about it, in any order: a start,
-// one or more ends, a void. An end from the run's own host beats "lost", which another host
-// wrote for it; a repeated end is the same end; a void run never was.
+// mergeRuns makes one entry a run of all that was appended about it, in any order: starts and
+// ends. An end from the run's own host beats "lost", which another host wrote for it. A
+// repeated end is the same end, so the first stands; a repeated start is a grant made anew,
+// so the last does.
 func mergeRuns(job string, messages []redis.XMessage) []Entry {
 	byRun := map[string]*Entry{}
-	void := map[string]bool{}
 	for _, m := range messages {
 		e := readEntry(job, m)
-		ev, _ := m.Values["ev"].(string)
-		if ev == "void" {
-			void[e.Run] = true
+		have := byRun[e.Run]
+		if have == nil {
+			byRun[e.Run] = &e
 			continue
 		}
-		have := byRun[e.Run]
-		switch {
-		case have == nil || finality(&e) > finality(have):
-			if have != nil && e.Won.IsZero() {
-				e.Won = have.Won
-			}
-			byRun[e.Run] = &e
-		case finality(&e) == finality(have) && compareIDs(e.id, have.id) < 0:
-			have.id = e.id
+		winner, other := have, &e
+		if first := compareIDs(e.id, have.id) < 0; e.word > have.word || e.word == have.word && first == (e.word != started) {
+			winner, other = &e, have
 		}
+		// Another host's word does not know all that the start said.
+		if winner.Won.IsZero() {
+			winner.Won = other.Won
+		}
+		winner.Request = cmp.Or(winner.Request, other.Request)
+		byRun[e.Run] = winner
 	}
-	var out []Entry
-	for run, e := range byRun {
-		if !void[run] {
-			out = append(out, *e)
-		}
+	out := make([]Entry, 0, len(byRun))
+	for _, e := range byRun {
+		out = append(out, *e)
 	}
 	return out
-}
-
-// finality orders what is known of one run: started, lost by somebody's word, ended by its
-// host's. Only a host's own word has an attempt.
-func finality(e *Entry) int {
-	switch {
-	case e.Outcome == OutcomeRunning:
-		return 0
-	case e.Attempt == 0:
-		return 1
-	}
-	return 2
 }
 
 func readEntry(job string, m redis.XMessage) Entry {
@@ -120,8 +106,17 @@ func readEntry(job string, m redis.XMessage) Entry {
 	if code, err := strconv.Atoi(text("code")); err == nil {
 		e.ExitCode = &code
 	}
-	if text("ev") == "start" {
+	_, own := m.Values["attempt"] // only a run's own host knows its attempts
+	switch {
+	case text("ev") == "start":
 		e.Outcome = OutcomeRunning
+	case own:
+		e.word = reported
+	default:
+		e.word = presumed
+	}
+	if e.Run == "" && e.Kind == "" {
+		e.Kind = Scheduled
 	}
 	if e.Late && e.Reason == "" {
 		e.Reason = "reported late"
@@ -143,7 +138,7 @@ func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := exec(ctx, pipe); err != nil {
 		return fmt.Errorf("history: leases: %w", err)
 	}
 	for i, lease := range leases {
@@ -182,7 +177,7 @@ func (l *Ledger) Output(ctx context.Context, run string) ([]byte, error) {
 	pipe := l.client.Pipeline()
 	out := pipe.Get(ctx, l.keys.output(run))
 	exists := pipe.HExists(ctx, l.keys.run(run), "job")
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := exec(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	if text, err := out.Bytes(); err == nil {

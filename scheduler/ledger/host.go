@@ -139,7 +139,7 @@ func (l *Ledger) Beat(ctx context.Context, self Host, id, after string) (Fleet, 
 
 // Leave takes a host out of the fleet: it claims nothing any more, and says so.
 func (l *Ledger) Leave(ctx context.Context, host string) error {
-	if err := l.client.HDel(ctx, l.keys.hosts(), host).Err(); err != nil {
+	if err := commandError(l.client.HDel(ctx, l.keys.hosts(), host)); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
@@ -150,7 +150,7 @@ func (l *Ledger) Hosts(ctx context.Context) ([]Host, error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
 	all := pipe.HGetAll(ctx, l.keys.hosts())
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := exec(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}
 	var hosts []Host
@@ -180,27 +180,27 @@ func readHost(v string) (Host, bool) {
 
 // Ask files a request for a run by hand, and hints to the hosts that it is there.
 func (l *Ledger) Ask(ctx context.Context, r Request) (id string, err error) {
-	id, err = l.client.XAdd(ctx, &redis.XAddArgs{
+	add := l.client.XAdd(ctx, &redis.XAddArgs{
 		Stream: l.keys.requests(), MaxLen: 1000, Approx: true,
 		Values: []any{"job", r.Job, "who", r.Who, "force", flag(r.Force)},
-	}).Result()
-	if err != nil {
+	})
+	if err := commandError(add); err != nil {
 		return "", fmt.Errorf("trigger %q: %w", r.Job, err)
 	}
 	pipe := l.client.Pipeline()
 	pipe.PExpire(ctx, l.keys.requests(), 24*time.Hour)
 	pipe.Publish(ctx, l.keys.events(), "request "+r.Job)
 	_, _ = pipe.Exec(ctx) // a hint: the next heartbeat brings the request anyway
-	return id, nil
+	return add.Val(), nil
 }
 
 // Withdraw takes a request back. False: a host has taken it.
 func (l *Ledger) Withdraw(ctx context.Context, id string) (bool, error) {
-	n, err := l.client.XDel(ctx, l.keys.requests(), id).Result()
-	if err != nil {
+	del := l.client.XDel(ctx, l.keys.requests(), id)
+	if err := commandError(del); err != nil {
 		return false, fmt.Errorf("withdraw: %w", err)
 	}
-	return n == 1, nil
+	return del.Val() == 1, nil
 }
 
 // Hints subscribes to what scripts publish: something to look at before the next heartbeat.

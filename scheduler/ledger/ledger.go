@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,15 +40,8 @@ type Ledger struct {
 // method sends at most a few commands and ends by its context's deadline, which it should
 // have: set ContextTimeoutEnabled in the client's options, or go-redis does not look at it.
 func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
-	switch {
-	case client == nil:
-		return nil, errors.New("ledger: client is nil")
-	case opts.Namespace == "":
-		return nil, errors.New("ledger: Namespace is empty")
-	case opts.Keep < 0:
-		return nil, fmt.Errorf("ledger: Keep is %d, want 0 (for 50) or more", opts.Keep)
-	case opts.FenceTTL < 0:
-		return nil, fmt.Errorf("ledger: FenceTTL is %s, want 0 (for 7 days) or more", opts.FenceTTL)
+	if err := opts.check(client); err != nil {
+		return nil, err
 	}
 	l := &Ledger{client: client, keys: newKeys(opts.Namespace), keep: opts.Keep, fenceTTL: opts.FenceTTL}
 	if l.keep == 0 {
@@ -63,6 +57,25 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.abandon = script(abandonBody)
 	l.beat = script(beatBody)
 	return l, nil
+}
+
+// check returns all faults in one error. The namespace becomes every key's hash tag: a brace
+// in it would spread the keys of one script over a cluster.
+func (o *Options) check(client redis.UniversalClient) error {
+	var faults []error
+	if client == nil {
+		faults = append(faults, errors.New("ledger: client is nil"))
+	}
+	if ok, _ := regexp.MatchString(`^[A-Za-z0-9._-]{1,32}$`, o.Namespace); !ok {
+		faults = append(faults, fmt.Errorf("ledger: Namespace is %q, want 1 to 32 of A-Z a-z 0-9 . _ -", o.Namespace))
+	}
+	if o.Keep < 0 {
+		faults = append(faults, fmt.Errorf("ledger: Keep is %d, want 0 (for 50) or more", o.Keep))
+	}
+	if o.FenceTTL < 0 {
+		faults = append(faults, fmt.Errorf("ledger: FenceTTL is %s, want 0 (for 7 days) or more", o.FenceTTL))
+	}
+	return errors.Join(faults...)
 }
 
 // LeaseKey is the key of the lease by that name, for messages to people who look at Redis.

@@ -8,19 +8,38 @@
 local ns, job = ARGV[1], ARGV[2]
 local RECORD = ns .. 'job:' .. job
 local RUNS, FAILS, SKIPS = RECORD .. ':runs', RECORD .. ':fails', RECORD .. ':skips'
+local OPEN = ns .. 'open'
 local FAILS_KEPT, SKIPS_KEPT = 20, 256
+local EPOCH_KEPT = 2592000000 -- 30 days; every heartbeat extends it
 local FORMAT = 1
+
+-- ask calls a command; a key of another type becomes an error that names it, as the second
+-- value. Whatever may hold another type is asked before the script writes anything: an error
+-- in the middle of a decision would leave half of it.
+local function ask(command, key, ...)
+  local v = redis.pcall(command, key, ...)
+  if type(v) == 'table' and v.err then
+    if string.find(v.err, 'WRONGTYPE', 1, true) then
+      v = redis.error_reply('CONFLICT ' .. key .. ' holds another type')
+    end
+    return nil, v
+  end
+  return v
+end
+
+-- entries_error is the error of the first of the job's streams that is none.
+local function entries_error()
+  for _, key in ipairs({ RUNS, FAILS, SKIPS }) do
+    local _, err = ask('XLEN', key)
+    if err then return err end
+  end
+end
 
 -- record_read returns the record as a table, empty when there is none. A record of a newer
 -- major format is not ours to judge: the caller must not claim the job.
 local function record_read()
-  local flat = redis.pcall('HGETALL', RECORD)
-  if flat.err then
-    if string.find(flat.err, 'WRONGTYPE', 1, true) then
-      return nil, redis.error_reply('CONFLICT ' .. RECORD .. ' holds another type')
-    end
-    return nil, flat
-  end
+  local flat, err = ask('HGETALL', RECORD)
+  if err then return nil, err end
   local r = {}
   for i = 1, #flat, 2 do r[flat[i]] = flat[i + 1] end
   if r.v and tonumber(string.match(r.v, '^%d+') or 0) > FORMAT then
@@ -30,25 +49,39 @@ local function record_read()
 end
 
 -- epoch returns the random id that this Redis was given by the first script that found
--- none. Another value than last time tells a daemon that Redis forgot everything.
-local function epoch(id)
+-- none, and the instant of that. Another id than last time tells a daemon that Redis forgot
+-- everything, and whoever reads a record knows that nothing older can be in it.
+local function epoch(id, now)
   local key = ns .. 'epoch'
-  local v = redis.call('GET', key)
+  local v, err = get_string(key)
+  if err then return nil, nil, err end
   if not v then
-    redis.call('SET', key, id)
-    v = id
+    v = int(now) .. '-' .. id
+    redis.call('SET', key, v, 'PX', EPOCH_KEPT)
   end
-  return v
+  return v, tonumber(string.match(v, '^%d+')) or 0
 end
 
--- add_run appends a flat list of fields to the job's runs.
+local function run_key(run) return ns .. 'run:' .. run end
+
+-- drop_run deletes what is kept of a run besides its entries.
+local function drop_run(run)
+  redis.call('DEL', run_key(run), ns .. 'out:' .. run)
+end
+
+-- note writes fields of a run's own key, which may have expired meanwhile.
+local function note(run, expire, ...)
+  redis.call('HSET', run_key(run), ...)
+  redis.call('PEXPIRE', run_key(run), int(expire))
+end
+
+-- add_run appends a flat list of fields to the job's runs and returns the entry's id.
 local function add_run(fields, expire)
-  redis.call('XADD', RUNS, '*', unpack(fields))
+  local id = redis.call('XADD', RUNS, '*', unpack(fields))
   redis.call('PEXPIRE', RUNS, int(expire))
+  return id
 end
 
--- A run's output goes with its last entry. Failures are kept longer than runs, or shorter:
--- whichever list drops the run last deletes its keys, and entry ids say which that is.
 local function id_before(a, b)
   local am, as = string.match(a, '^(%d+)-(%d+)$')
   local bm, bs = string.match(b, '^(%d+)-(%d+)$')
@@ -63,43 +96,44 @@ local function field(entry, name)
   end
 end
 
-local function drop_run(run)
-  redis.call('DEL', ns .. 'run:' .. run, ns .. 'out:' .. run)
-end
-
 local function oldest(stream)
   return redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
 end
 
--- add_fail appends to the job's failures and keeps the last FAILS_KEPT.
-local function add_fail(fields, expire)
-  redis.call('XADD', FAILS, '*', unpack(fields))
+-- add_fail appends to the job's failures what add_run appended under the id `at`, keeps the
+-- last FAILS_KEPT, and returns the new entry's id. Failures may be kept longer than runs, or
+-- shorter: whichever list drops a run last deletes its keys, and `at` tells which that is.
+local function add_fail(fields, at, expire)
+  fields[#fields + 1] = 'at'
+  fields[#fields + 1] = at
+  local id = redis.call('XADD', FAILS, '*', unpack(fields))
   redis.call('PEXPIRE', FAILS, int(expire))
   if redis.call('XLEN', FAILS) > FAILS_KEPT then
-    local e = oldest(FAILS)
-    local r = oldest(RUNS)
+    local e, r = oldest(FAILS), oldest(RUNS)
     redis.call('XDEL', FAILS, e[1])
-    if not r or id_before(e[1], r[1]) then drop_run(field(e, 'run')) end
+    if not r or id_before(field(e, 'at'), r[1]) then drop_run(field(e, 'run')) end
   end
+  return id
 end
 
 local FAILURE = { failed = true, timed_out = true, lost = true }
 
 -- trim_runs drops the oldest runs until `keep` are left; count is how many have a start
--- entry. It returns the new count. The ends of a dropped run go as they become the oldest.
+-- entry. It returns the new count. A run's end goes as soon as it is the oldest entry after
+-- its start has gone; an end that never had a start here (Redis forgot it) is not hurried.
 local function trim_runs(count, keep)
   count = math.min(count, redis.call('XLEN', RUNS)) -- the stream may have expired
+  local dropped = false
   while true do
     local e = oldest(RUNS)
-    if not e then return 0 end
-    local start = field(e, 'ev') == 'start'
-    if start and count <= keep then return count end
+    local start = e and field(e, 'ev') == 'start'
+    if not e or (count <= keep and (start or not dropped)) then return count end
     redis.call('XDEL', RUNS, e[1])
     if start then
-      count = count - 1
+      count, dropped = count - 1, true
     else
       local f = FAILURE[field(e, 'outcome')] and oldest(FAILS)
-      if not f or id_before(e[1], f[1]) then drop_run(field(e, 'run')) end
+      if not f or id_before(e[1], field(f, 'at')) then drop_run(field(e, 'run')) end
     end
   end
 end
@@ -125,20 +159,35 @@ local function run_fields(r, ev)
     'definition', r.run_def, 'reruns', r.run_reruns }
 end
 
--- add_lost records that a run's lease ended without an outcome. The run's own host may
--- still report one: history then takes that.
+-- add_lost records that a run's lease ended without an outcome. The run's own host may still
+-- report one, or give the run back: the run's key says which entries that replaces.
 local function add_lost(r, now, expire)
   local f = run_fields(r, 'end')
   for _, v in ipairs({ 'outcome', 'lost', 'ended', int(now),
     'reason', 'the lease ended and ' .. r.run_host .. ' reported no outcome' }) do
     f[#f + 1] = v
   end
-  add_run(f, expire)
-  add_fail(f, expire)
+  local at = add_run(f, expire)
+  note(r.run_id, expire, 'lost', at, 'fail', add_fail(f, at, expire))
+end
+
+-- drop_lost takes back what add_lost wrote, by the ids in the run's key.
+local function drop_lost(at, fail)
+  if at then redis.call('XDEL', RUNS, at) end
+  if fail then redis.call('XDEL', FAILS, fail) end
 end
 
 -- rerunnable tells whether the newest run ended with its host and may be run once more.
 local function rerunnable(r)
   return (r.run_state == 'lost' or r.run_state == 'interrupted')
     and r.run_kind ~= 'manual' and (tonumber(r.run_reruns) or 0) == 0
+end
+
+-- freed tidies up after a lease that was given back, and hints to whoever waits for the lock.
+-- Publishing may be forbidden to this user: a hint must not undo what was written.
+local function freed(lock, released)
+  if released then redis.pcall('GETDEL', lock .. ':end') end
+  if type(redis.pcall('GETDEL', lock .. ':wait')) == 'string' then
+    redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
+  end
 end

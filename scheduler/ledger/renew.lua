@@ -4,10 +4,13 @@
 -- KEYS  1 the lease's key  2 the record
 -- ARGV  1 prefix  2 job  3 run  4 token  5 ttl in ms
 -- Reply { 1 or 0, now, epoch, cancel, end, pause_from, pause_until }
+--
+-- A key of another type where a request is looked for is nobody's request: an error there
+-- would end a run whose lease is good. The next claim names the key.
 local now = redis_time()
 local ok, err = lease_renew(KEYS[1], ARGV[4], tonumber(ARGV[5]))
 if err then return err end
-local pause = redis.call('HMGET', RECORD, 'pause_from', 'pause_until')
-return { ok and '1' or '0', int(now), redis.call('GET', ns .. 'epoch') or '',
-  redis.call('HGET', ns .. 'run:' .. ARGV[3], 'cancel') or '',
-  redis.call('GET', KEYS[1] .. ':end') or '', pause[1] or '', pause[2] or '' }
+local pause = ask('HMGET', RECORD, 'pause_from', 'pause_until') or {}
+return { ok and '1' or '0', int(now), get_string(ns .. 'epoch') or '',
+  ask('HGET', run_key(ARGV[3]), 'cancel') or '',
+  get_string(KEYS[1] .. ':end') or '', pause[1] or '', pause[2] or '' }

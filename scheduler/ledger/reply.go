@@ -1,10 +1,45 @@
 package ledger
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/locking"
 )
+
+// exec sends a pipeline of plain commands and returns the first error of any. Exec's own is
+// the first command's that has one, and a key that does not exist counts as that too: it would
+// hide a connection that broke behind it.
+func exec(ctx context.Context, pipe redis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	for _, c := range cmds {
+		if err := commandError(c); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// commandError returns the error of one plain command; a key that does not exist is none. One
+// of another type matches [locking.ErrConflict] and is named, as by the scripts.
+func commandError(c redis.Cmder) error {
+	err := c.Err()
+	switch {
+	case err == nil, errors.Is(err, redis.Nil):
+		return nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE") && len(c.Args()) > 1:
+		return fmt.Errorf("%w: %v holds another type", locking.ErrConflict, c.Args()[1])
+	}
+	return err
+}
 
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an
 // error, and the claim stays unknown.

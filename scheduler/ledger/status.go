@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -50,7 +49,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		all[i].runs = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", 8)
 		all[i].skips = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", 1)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := exec(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	now := clock.Val()
@@ -63,7 +62,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		}
 	}
 	if pipe.Len() > 0 {
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		if err := exec(ctx, pipe); err != nil {
 			return nil, fmt.Errorf("status: leases: %w", err)
 		}
 	}
@@ -80,7 +79,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 			s.Open = at(rec, "run_tick")
 		}
 		fence, _ := strconv.ParseInt(rec["run_fence"], 10, 64)
-		if all[i].lease != nil && leaseFence(all[i].lease.Val()) == fence {
+		if all[i].lease != nil && fence > 0 && leaseFence(all[i].lease.Val()) == fence {
 			s.Running, s.Holder, s.HolderRun, s.Token, s.Left = true, rec["run_host"], rec["run_id"], fence, all[i].left.Val()
 		}
 		s.Last = newest(mergeRuns(job, all[i].runs.Val()), s)
@@ -133,10 +132,11 @@ func within(now time.Time, from, until string) bool {
 // Taken tells which jobs of a table are decided for the ticks of one instant: the bits that
 // claims with that Table and Index have set. One small read, however many jobs are due.
 func (l *Ledger) Taken(ctx context.Context, table string, tick time.Time) (func(index int) bool, error) {
-	bits, err := l.client.Get(ctx, l.keys.taken(table, strconv.FormatInt(tick.Unix(), 10))).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
+	get := l.client.Get(ctx, l.keys.taken(table, strconv.FormatInt(tick.Unix(), 10)))
+	if err := commandError(get); err != nil {
 		return nil, fmt.Errorf("taken: %w", err)
 	}
+	bits := get.Val()
 	return func(i int) bool {
 		return i >= 0 && i/8 < len(bits) && bits[i/8]&(0x80>>(i%8)) != 0
 	}, nil
@@ -150,7 +150,7 @@ func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []time.Tim
 	for i, job := range jobs {
 		all[i] = pipe.HGet(ctx, l.keys.record(job), "tick")
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := exec(ctx, pipe); err != nil {
 		return nil, time.Time{}, fmt.Errorf("cursors: %w", err)
 	}
 	cursors = make([]time.Time, len(jobs))

@@ -12,7 +12,7 @@ import (
 var ErrNeverFires = errors.New("schedule: never fires")
 
 // maxSpecBytes is above any spec that somebody wrote by hand.
-const maxSpecBytes = 1024
+const maxSpecBytes = 512
 
 // A SyntaxError is one fault of what was given to [Parse].
 type SyntaxError struct {

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rota/internal/config"
+)
+
+func (a *app) checkCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Check the config",
+		Long: `Check the config and every file that it includes.
+
+A valid one is summed up, file by file; what is allowed and probably not meant goes to standard
+error as warnings. Everything that is wrong with an invalid one is printed at once, as
+file:line: key: problem, and the exit code is 2. Nothing outside the files is asked: not Redis,
+and not the file system whether a program exists.`,
+		Example: `  rota check -c rota.toml && systemctl reload rota`,
+		Args:    takes(),
+		RunE: func(*cobra.Command, []string) error {
+			path := config.Find(a.configFlag)
+			if asJSON {
+				return a.checkJSON(path)
+			}
+			cfg, err := a.loadConfig()
+			if err != nil {
+				return err
+			}
+			for _, w := range cfg.Warnings {
+				a.note("warning: %s", plain(w))
+			}
+			return a.sumUp(cfg)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one object: ok, faults, warnings and what was found")
+	return c
+}
+
+// sumUp prints what a valid config holds.
+func (a *app) sumUp(c *config.Config) error {
+	jobs, disabled := map[string]int{}, 0
+	for _, j := range c.Jobs {
+		jobs[j.File]++
+		if !j.Enabled {
+			disabled++
+		}
+	}
+	t := newTable(false, "")
+	for _, f := range c.Files {
+		t.row(f, count(jobs[f], "job", "jobs"))
+	}
+	if _, err := t.WriteTo(a.stdout); err != nil {
+		return err
+	}
+	total := count(len(c.Jobs), "job", "jobs")
+	if disabled > 0 {
+		total += fmt.Sprintf(" (%d disabled)", disabled)
+	}
+	_, err := fmt.Fprintf(a.stdout, "ok: %s in %s; host %q of fleet %q at %s\n",
+		total, count(len(c.Files), "file", "files"), c.Host.Name, c.Namespace, c.Redis.URL)
+	return err
+}
+
+// checkedJSON is the answer of check --json.
+type checkedJSON struct {
+	OK       bool        `json:"ok"`
+	Config   string      `json:"config"`
+	Faults   []faultJSON `json:"faults"`
+	Warnings []string    `json:"warnings"`
+	Files    []string    `json:"files"`
+	Jobs     []string    `json:"jobs"`
+	Table    string      `json:"table,omitempty"` // its hash, as hosts report it
+}
+
+type faultJSON struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Key     string `json:"key"`
+	Problem string `json:"problem"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func (a *app) checkJSON(path string) error {
+	out := checkedJSON{Config: path, Faults: []faultJSON{}, Warnings: []string{}, Files: []string{}, Jobs: []string{}}
+	cfg, err := config.Load(path)
+	faults, invalid := errors.AsType[*config.Faults](err)
+	switch {
+	case err == nil:
+		out.OK, out.Table = true, cfg.TableHash()
+		out.Warnings = append(out.Warnings, cfg.Warnings...)
+		out.Files = append(out.Files, cfg.Files...)
+		for _, j := range cfg.Jobs {
+			out.Jobs = append(out.Jobs, j.Name)
+		}
+	case invalid:
+		for _, f := range faults.All {
+			out.Faults = append(out.Faults, faultJSON(f))
+		}
+	default:
+		problem := err.Error()
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
+			problem = "cannot be read: " + pe.Err.Error()
+		}
+		out.Faults = append(out.Faults, faultJSON{File: path, Problem: strings.TrimPrefix(problem, "config: ")})
+	}
+	if err := json.NewEncoder(a.stdout).Encode(out); err != nil {
+		return err
+	}
+	if !out.OK {
+		return &exitError{code: exitUsage} // the answer says why
+	}
+	return nil
+}

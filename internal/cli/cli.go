@@ -1,0 +1,157 @@
+// Package cli is the command line: one file a command.
+//
+// Standard output is a command's answer and nothing else; errors, hints and the daemon's log
+// go to standard error. Commands return errors; [Main] prints them, prefixed "rota:", and
+// turns them into the exit codes that scripts rely on.
+//
+// The commands that ask about the fleet read the ledger and write nothing, except trigger,
+// which files a request. Each call to Redis ends by redis.op_timeout of the config, and what it
+// brought from there is shown without the characters that would move a terminal's cursor.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rota/internal/config"
+	"rota/locking"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2  // wrong usage, invalid config
+	exitUnreachable = 69 // Redis cannot be reached (EX_UNAVAILABLE of sysexits.h)
+	exitHeld        = 75 // the lock is held by another (EX_TEMPFAIL)
+	exitLost        = 79 // the lease was lost under a running command
+)
+
+// exitError is an error with an exit code of its own, and with a hint, if there is one, on
+// what to do. An empty text prints nothing: the answer was given already.
+type exitError struct {
+	code int
+	text string
+	hint string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+// app is what all commands share.
+type app struct {
+	configFlag string
+	stdout     io.Writer
+	stderr     io.Writer
+	env        func(string) string
+}
+
+// Main runs the command line and returns the exit code.
+func Main() int {
+	a := &app{stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
+	return a.run(context.Background(), os.Args[1:])
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return a.report(root.ExecuteContext(ctx))
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rota",
+		Short: "Cron for a fleet: every tick runs on one host, under a lease",
+		Long: `Cron for a fleet: every tick runs on one host, under a lease.
+
+Identical daemons run on many hosts with the same table of jobs. For each tick they race for
+one lease in Redis; one host wins, runs the job, and hands it a fencing token.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid config, 69 Redis unreachable,
+75 the lock is held by another. Answers go to standard output, everything else to standard
+error. NO_COLOR is honoured.`,
+		Example: `  rota demo
+  rota check -c rota.toml && rota run -c rota.toml
+  rota status --watch`,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: suggestWithin,
+		Args:                       unknownCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.PersistentFlags().StringVarP(&a.configFlag, "config", "c", "", "the config `FILE` (default $ROTA_CONFIG, else "+config.DefaultPath+")")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &exitError{code: exitUsage, text: err.Error(), hint: "see '" + c.CommandPath() + " -h'"}
+	})
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(a.helpCmd())
+	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
+		a.triggerCmd(), a.demoCmd(), a.versionCmd())
+	return root
+}
+
+// helpCmd is "rota help status", for who does not think of -h.
+func (a *app) helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [COMMAND]",
+		Short:  "Help about a command",
+		Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			about, _, err := c.Root().Find(args)
+			if err != nil || about == c.Root() && len(args) > 0 {
+				return unknownCommand(c.Root(), args)
+			}
+			return about.Help()
+		},
+	}
+}
+
+// loadConfig reads the config that the flags and the environment name.
+func (a *app) loadConfig() (*config.Config, error) {
+	path := config.Find(a.configFlag)
+	c, err := config.Load(path)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, os.ErrNotExist) && a.configFlag == "":
+		return nil, &exitError{code: exitUsage, text: err.Error(), hint: "name a config with -c FILE or $ROTA_CONFIG; config.example.toml is one to begin with"}
+	}
+	return nil, &exitError{code: exitUsage, text: err.Error()}
+}
+
+// report prints an error as people read it and returns its exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code, hint := exitFailed, ""
+	if e, ok := errors.AsType[*exitError](err); ok {
+		code, hint = e.code, e.hint
+	} else if errors.Is(err, locking.ErrUnavailable) {
+		code = exitUnreachable
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(a.stderr, "rota: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if hint != "" {
+		a.hint("%s", hint)
+	}
+	return code
+}
+
+// hint says on standard error what can be done.
+func (a *app) hint(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "rota: hint: "+format+"\n", args...)
+}
+
+// note says on standard error what is no part of the answer.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "rota: "+format+"\n", args...)
+}

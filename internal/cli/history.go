@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rota/jobs"
+	"rota/scheduler/ledger"
+)
+
+// historyFlags are the flags of history.
+type historyFlags struct {
+	limit          int
+	outcome, since string
+	json           bool
+}
+
+// outcomes are all that a history entry can have.
+func outcomes() []string {
+	return []string{
+		ledger.OutcomeRunning, string(jobs.Succeeded), string(jobs.Failed), string(jobs.TimedOut), ledger.OutcomeLost,
+		string(jobs.Cancelled), string(jobs.Interrupted), ledger.OutcomeSkipped, ledger.OutcomeMissed,
+	}
+}
+
+func (a *app) historyCmd() *cobra.Command {
+	var f historyFlags
+	c := &cobra.Command{
+		Use:   "history [JOB]",
+		Short: "List runs, skips and misses, newest first",
+		Long: `List runs, skips and misses of all jobs, or of one, newest first.
+
+LAG is how late a run was won after its tick, TOOK how long it lasted. Ticks that nobody ran, one
+after the other, are one line. A time T is RFC 3339, as 2026-11-29T02:00:00Z, or a duration: that
+long ago, as 90m or 14d. A job that is in the ledger and not in the table any more can be named.
+
+Outcomes: ` + strings.Join(outcomes(), ", ") + `.`,
+		Example: `  rota history nightly-report -n 5
+  rota history --outcome failed --since 24h --json | jq -r .run`,
+		Args: takes("[JOB]"),
+		RunE: func(c *cobra.Command, args []string) error { return a.history(c.Context(), args, f) },
+	}
+	c.Flags().IntVarP(&f.limit, "number", "n", 20, "at most `N` entries")
+	c.Flags().StringVar(&f.outcome, "outcome", "", "only entries with the outcome `X`")
+	c.Flags().StringVar(&f.since, "since", "", "nothing before `T`")
+	c.Flags().BoolVar(&f.json, "json", false, "print an object a line")
+	return c
+}
+
+func (a *app) history(ctx context.Context, args []string, f historyFlags) error {
+	q, err := f.query(time.Now())
+	if err != nil {
+		return err
+	}
+	s, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for _, j := range s.cfg.Jobs {
+		q.Jobs = append(q.Jobs, j.Name)
+	}
+	var unknown error
+	if len(args) > 0 {
+		_, unknown = findJob(s.cfg, args[0])
+		q.Jobs = args[:1]
+	}
+	entries, err := ask(ctx, s, func(ctx context.Context) ([]ledger.Entry, error) { return s.led.History(ctx, q) })
+	switch {
+	case err != nil:
+		return err
+	case len(entries) == 0 && unknown != nil:
+		return unknown
+	case f.json:
+		return a.historyJSON(entries)
+	case len(entries) == 0:
+		a.note("the ledger has no such entries")
+		return nil
+	}
+	// What is one job's needs no column that says so.
+	one := len(args) > 0
+	header := []string{"TICK", "", "JOB", "OUTCOME", "HOST", "TOKEN", "LAG", "TOOK", "RUN", "REASON"}
+	if one {
+		header = slices.Delete(header, 2, 3)
+	}
+	now := time.Now()
+	t := newTable(a.colours(), "OUTCOME", header...)
+	for i := range entries {
+		e := &entries[i]
+		row := []string{
+			stamp(e.Tick), since(e.Tick, now), e.Job, e.Outcome, orDash(e.Host), tokenOf(e),
+			lagOf(e), tookOf(e), orDash(e.Run), reasonOf(e, now),
+		}
+		if one {
+			row = slices.Delete(row, 2, 3)
+		}
+		t.row(row...)
+	}
+	_, err = t.WriteTo(a.stdout)
+	return err
+}
+
+// query reads the flags that say which entries.
+func (f *historyFlags) query(now time.Time) (ledger.Query, error) {
+	q := ledger.Query{Limit: f.limit, Outcome: f.outcome}
+	if err := atLeastOne(f.limit); err != nil {
+		return q, err
+	}
+	if f.outcome != "" && !slices.Contains(outcomes(), f.outcome) {
+		hint := didYouMean(nearest(f.outcome, outcomes()))
+		if hint == "" {
+			hint = "outcomes are " + strings.Join(outcomes(), ", ")
+		}
+		return q, &exitError{code: exitUsage, text: fmt.Sprintf("--outcome: there is no outcome %q", f.outcome), hint: hint}
+	}
+	if f.since == "" {
+		return q, nil
+	}
+	var err error
+	q.Since, err = parseTime("since", f.since, now, ago)
+	return q, err
+}
+
+func (a *app) historyJSON(entries []ledger.Entry) error {
+	w := bufio.NewWriter(a.stdout)
+	enc := json.NewEncoder(w)
+	for i := range entries {
+		if err := enc.Encode(entries[i]); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"rota/internal/daemon"
+)
+
+func (a *app) runCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon of this host",
+		Long: `Run the daemon: race for every tick of the table, and run what is won.
+
+It stays in the foreground and logs to standard error. The first SIGTERM or SIGINT drains:
+nothing more is claimed, runs finish within shutdown.drain. The second one kills them. It
+waits for Redis as long as it takes, at the start and later.`,
+		Example: "  rota run -c /etc/rota/rota.toml",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.loadConfig()
+			if err != nil {
+				return err
+			}
+			signals := make(chan os.Signal, 4)
+			signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+			defer signal.Stop(signals)
+			return daemon.Run(c.Context(), daemon.Options{
+				Config: cfg, Version: Version(), Logger: daemon.NewLogger(cfg.Log, os.Stderr), Signals: signals,
+			})
+		},
+	}
+}

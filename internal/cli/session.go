@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/internal/config"
+	"rota/internal/connect"
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+// session is a command's way to the ledger of the config's fleet.
+type session struct {
+	cfg    *config.Config
+	led    *ledger.Ledger
+	client *redis.Client
+}
+
+// open loads the config and makes a session. It does not connect. The caller closes it.
+func (a *app) open() (*session, error) {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	// What go-redis would print is in the errors of the calls, which are printed once.
+	redis.SetLogger(silent{})
+	client, err := connect.Open(cfg)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, text: err.Error()}
+	}
+	led, err := ledger.New(client, ledger.Options{Namespace: cfg.Namespace, Keep: cfg.History.Keep})
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return &session{cfg: cfg, led: led, client: client}, nil
+}
+
+func (s *session) close() { _ = s.client.Close() }
+
+// ask makes one call to the ledger, bounded by redis.op_timeout, and puts its error into words.
+func ask[T any](ctx context.Context, s *session, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Redis.OpTimeout)
+	defer cancel()
+	v, err := call(ctx)
+	return v, s.explain(err)
+}
+
+// explain says what a failed call means to the person at the terminal, and gives it its exit
+// code: a Redis that does not answer, or not now, is unreachable; one that refuses waits for
+// somebody to act, so asking again is no use, and that is a failure. No password is in any of
+// it: redis.url is shown as the config keeps it, without user and password.
+func (s *session) explain(err error) error {
+	where := "redis at " + s.cfg.Redis.URL
+	if s.cfg.Redis.Embedded() {
+		where = "the embedded redis of " + s.cfg.StateDir
+	}
+	answer, answered := errors.AsType[redis.Error](err)
+	switch {
+	case err == nil, errors.Is(err, ledger.ErrNoRun), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, locking.ErrConflict):
+		return &exitError{code: exitFailed, text: err.Error(), hint: "something else writes to this namespace; see redis.url and namespace"}
+	case answered:
+		return refusal(where, answer.Error())
+	}
+	e := &exitError{code: exitUnreachable, text: where + " is unreachable: " + s.cause(err)}
+	if s.cfg.Redis.Embedded() {
+		e.hint = "it lives in the daemon: start one with 'rota run -c " + s.cfg.Path + "'"
+		if errors.Is(err, os.ErrPermission) {
+			e.hint = "only the user of its daemon can use it"
+		}
+	}
+	return e
+}
+
+// refusal is what to say of a Redis that answered with an error.
+func refusal(where, answer string) error {
+	code, _, _ := strings.Cut(answer, " ")
+	switch code {
+	case "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN", "UNBLOCKED":
+		return &exitError{code: exitUnreachable, text: where + " is not ready: " + plain(answer)}
+	case "NOAUTH", "WRONGPASS":
+		return &exitError{
+			code: exitFailed, text: where + " refused the login (auth): " + plain(answer),
+			hint: "see redis.username and redis.password_file in the config",
+		}
+	case "NOPERM":
+		return &exitError{
+			code: exitFailed, text: where + " refused: " + plain(answer),
+			hint: "the ACL user of redis.username lacks a right",
+		}
+	}
+	// A server that asks for a password of old, and one that has none, say it in a sentence.
+	if strings.Contains(answer, "AUTH") {
+		return &exitError{
+			code: exitFailed, text: where + " refused the login (auth): " + plain(answer),
+			hint: "see redis.password_file in the config",
+		}
+	}
+	return &exitError{code: exitFailed, text: where + " refused: " + plain(answer)}
+}
+
+// cause is the innermost reason of a failed connection: the rest of the chain names the address
+// once more, and the layers of the client.
+func (s *session) cause(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		if s.cfg.Redis.Embedded() && errno == syscall.ENOENT {
+			return "no daemon runs there"
+		}
+		return errno.Error()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Sprintf("%q: %s", dns.Name, dns.Err)
+	}
+	timeout, ok := errors.AsType[net.Error](err)
+	if errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout() {
+		return fmt.Sprintf("no answer within %s", s.cfg.Redis.OpTimeout)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return plain(op.Err.Error())
+	}
+	return plain(err.Error())
+}
+
+// configName is the config as messages about hosts name it.
+func (s *session) configName() string { return filepath.Base(s.cfg.Path) }
+
+// silent is a logger of the Redis client that says nothing.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

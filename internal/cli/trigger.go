@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rota/scheduler/ledger"
+)
+
+const (
+	// takenWithin is how long a host has to take a manual run. By Redis' clock the hosts keep
+	// the same limit, so a request whose withdrawal is lost is not run later either.
+	takenWithin = 10 * time.Second
+	lookEvery   = 100 * time.Millisecond
+)
+
+func (a *app) triggerCmd() *cobra.Command {
+	var force, asJSON bool
+	c := &cobra.Command{
+		Use:   "trigger JOB",
+		Short: "Run a job now, on some host",
+		Long: `Ask the fleet to run a job now, and wait until a host has taken it; not until it ends.
+
+The run is recorded with the name of who asked for it as a request, and its tick is now; it
+decides no tick of the schedule. If the lock of the job is held nothing runs, and the exit code
+is 75. A job that is paused or disabled runs only with --force. A request that no host takes
+within 10 s is withdrawn.`,
+		Example: `  rota trigger nightly-report
+  rota output $(rota trigger nightly-report --json | jq -r .run)`,
+		Args: takes("JOB"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.trigger(c.Context(), args[0], force, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "also if the job is paused or disabled")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the history entry that answers the request")
+	return c
+}
+
+func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) error {
+	s, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if _, err := findJob(s.cfg, name); err != nil {
+		return err
+	}
+	// Who interrupts this command does not want the run any more: the request is withdrawn.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := ledger.Request{Job: name, Who: asker(s.cfg.Host.Name), Force: force}
+	r.ID, err = ask(ctx, s, func(ctx context.Context) (string, error) { return s.led.Ask(ctx, r) })
+	if err != nil {
+		return err
+	}
+	e, taken, err := s.await(ctx, r)
+	if err == nil && !taken {
+		e, taken, err = s.withdraw(context.WithoutCancel(ctx), r)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !taken && ctx.Err() != nil:
+		return &exitError{code: exitFailed, text: "interrupted; the request is withdrawn"}
+	case !taken:
+		return s.notTaken(ctx, name)
+	}
+	if asJSON {
+		err = json.NewEncoder(a.stdout).Encode(e)
+	} else if e.Run != "" {
+		_, err = fmt.Fprintf(a.stdout, "run %s on %s with token %d\n", plain(e.Run), plain(e.Host), e.Token)
+	}
+	if err != nil || e.Run != "" {
+		return err
+	}
+	return s.refused(ctx, &e)
+}
+
+// asker names who asks for a run.
+func asker(host string) string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + "@" + host
+}
+
+// await looks for the answer to a request until its time is over. Errors of Redis in between
+// are waited out: a host may have taken the request, and its answer stays.
+func (s *session) await(ctx context.Context, r ledger.Request) (e ledger.Entry, taken bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, takenWithin)
+	defer cancel()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		e, taken, err = s.answered(waiting, r)
+		if taken || isRefusal(err) {
+			return e, taken, err
+		}
+		select {
+		case <-look.C:
+		case <-waiting.Done():
+			return ledger.Entry{}, false, nil
+		}
+	}
+}
+
+// isRefusal tells that asking again is no use.
+func isRefusal(err error) bool {
+	e, ok := errors.AsType[*exitError](err)
+	return ok && e.code != exitUnreachable
+}
+
+func (s *session) answered(ctx context.Context, r ledger.Request) (e ledger.Entry, taken bool, err error) {
+	e, err = ask(ctx, s, func(ctx context.Context) (e ledger.Entry, err error) {
+		e, taken, err = s.led.Answered(ctx, r)
+		return e, err
+	})
+	return e, taken, err
+}
+
+// withdraw takes a request back. If a host was faster, its answer is there by now: the script
+// that takes a request also writes that.
+func (s *session) withdraw(ctx context.Context, r ledger.Request) (e ledger.Entry, taken bool, err error) {
+	mine, err := ask(ctx, s, func(ctx context.Context) (bool, error) { return s.led.Withdraw(ctx, r.ID) })
+	if err != nil {
+		return e, false, &exitError{
+			code: exitUnreachable, text: err.Error() + "; it is not known whether the job runs",
+			hint: "no host takes the request after 10 s; 'rota history " + r.Job + "' tells whether one did",
+		}
+	}
+	if mine {
+		return e, false, nil
+	}
+	return s.answered(ctx, r)
+}
+
+// refused makes the error of a request that a host answered without a run.
+func (s *session) refused(ctx context.Context, e *ledger.Entry) error {
+	reason := plain(e.Reason)
+	switch {
+	case e.Holder != "" || strings.HasPrefix(e.Reason, "held by "):
+		return &exitError{code: exitHeld, text: fmt.Sprintf("%s: the lock is %s", e.Job, s.heldBy(ctx, e))}
+	case e.Reason == "disabled" || strings.HasPrefix(e.Reason, "paused"):
+		return &exitError{
+			code: exitFailed, text: fmt.Sprintf("%s is %s", e.Job, reason),
+			hint: "'rota trigger " + e.Job + " --force' runs it all the same",
+		}
+	}
+	return &exitError{code: exitFailed, text: fmt.Sprintf("%s was not run: %s", e.Job, reason)}
+}
+
+// heldBy names the holder of the job's lock: its run if that is this job's own.
+func (s *session) heldBy(ctx context.Context, e *ledger.Entry) string {
+	text := "held by " + plain(cmp.Or(e.Holder, strings.TrimPrefix(e.Reason, "held by ")))
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) {
+		return s.led.State(ctx, []string{e.Job})
+	})
+	if err == nil && len(states) == 1 && states[0].Running {
+		text = fmt.Sprintf("held by %s (run %s)", plain(states[0].Holder), plain(states[0].HolderRun))
+	}
+	return text
+}
+
+// notTaken makes the error of a request that was withdrawn, with what may be the reason.
+func (s *session) notTaken(ctx context.Context, job string) error {
+	e := &exitError{code: exitFailed, text: fmt.Sprintf("no host took %s within %s; the request is withdrawn", job, takenWithin)}
+	hosts, err := ask(ctx, s, s.led.Hosts)
+	if err != nil {
+		return e
+	}
+	var draining, other []string
+	for _, h := range hosts {
+		if h.Draining {
+			draining = append(draining, plain(h.Name))
+		} else if h.Table != s.cfg.TableHash() {
+			other = append(other, plain(h.Name))
+		}
+	}
+	switch {
+	case len(hosts) == 0:
+		e.hint = "no host is there: start one with 'rota run'"
+	case len(draining) == len(hosts):
+		e.hint = "every host drains: " + strings.Join(draining, ", ")
+	case len(other) > 0:
+		e.hint = fmt.Sprintf("another table than %s is on %s; the job may not be in it", s.cfg.Path, strings.Join(other, ", "))
+	default:
+		e.hint = "hosts are there; their logs may tell why they did not claim it"
+	}
+	return e
+}

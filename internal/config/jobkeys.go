@@ -1,0 +1,148 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"time"
+
+	"rota/scheduler"
+)
+
+// jobKeys are the keys of one job. Those that may stand in [defaults] are all but
+// [whatAndWhen].
+func jobKeys(j *Job) []key {
+	return []key{
+		command("command", &j.Command),
+		none(text("shell", "", &j.Shell, checkNotEmpty, checkNoNUL)),
+		none(table("http",
+			none(text("url", "", new(string))),
+			text("method", "POST", new(string)),
+			pairs("headers", new(map[string]string), func(string, string) problem { return problem{} }),
+			text("body", "", new(string)),
+			none(codes("expect", nil, 100, 599, new([]int))),
+		)),
+
+		specs("schedule", &j.specs),
+		none(text("timezone", "", &j.Timezone, checkZone)),
+		duration("splay", "0s", new(time.Duration), 0, longest),
+		boolean("enabled", true, &j.Enabled),
+		duration("start_deadline", "", &j.StartDeadline, time.Millisecond, longest),
+		word("scope", "once", &j.Scope, "once", "host"),
+		texts("hosts", new([]string), checkName),
+
+		environ("env", &j.Env),
+		none(text("env_file", "", new(string), checkAbsolute)),
+		text("dir", "/", &j.Dir, checkAbsolute),
+		none(text("user", "", new(string))),
+		none(text("group", "", new(string))),
+		none(text("umask", "", new(string), checkUmask)),
+		none(count("nice", 0, -20, 19, new(int))),
+		none(table("limits",
+			size("memory", "", new(int), 1, 1<<50),
+			none(text("cpu", "", new(string))),
+			none(count("tasks", 0, 1, 1<<22, new(int))),
+		)),
+
+		duration("timeout", "", &j.Timeout, time.Millisecond, longest),
+		duration("kill_grace", "10s", &j.KillGrace, 0, longest),
+		codes("success_codes", []any{int64(0)}, 0, 255, &j.SuccessCodes),
+		count("retries", 0, 0, 1000, new(int)),
+		duration("retry_backoff", "1s", new(time.Duration), 0, longest),
+		duration("retry_max", "5m", new(time.Duration), time.Millisecond, longest),
+
+		text("lock", "", &j.Lock, unlessEmpty(checkName)),
+		word("overlap", scheduler.OverlapSkip, &j.Overlap,
+			scheduler.OverlapSkip, scheduler.OverlapQueue, scheduler.OverlapReplace, scheduler.OverlapAllow),
+		count("max_parallel", 10, 1, 1000, new(int)),
+		word("misfire", scheduler.MisfireSkip, &j.Misfire,
+			scheduler.MisfireSkip, scheduler.MisfireOnce, scheduler.MisfireAll),
+		word("on_crash", scheduler.CrashSkip, &j.OnCrash, scheduler.CrashSkip, scheduler.CrashRerun),
+
+		duration("expect_within", "", new(time.Duration), time.Millisecond, longest),
+		none(text("ping", "", new(string))),
+		texts("notify", new([]string), checkName),
+		words("notify_on", new([]string),
+			[]string{"failed", "lost", "timed_out", "missed", "recovered", "no_host"}, "drift"),
+	}
+}
+
+// whatAndWhen are the job keys that have no default for all jobs.
+func whatAndWhen() []string {
+	return []string{"command", "shell", "http", "schedule", "timezone"}
+}
+
+// command is argv. It has no default, and no message shows an argument.
+func command(name string, dst *[]string) key {
+	k := none(texts(name, dst, checkNoNUL))
+	strings := k.set
+	k.set = func(at place, v any) bool {
+		if _, ok := v.(string); ok {
+			at.fault(problem{"must be an array of strings, not a string", `write it like ["/path/to/program", "argument"], or use shell`})
+			return false
+		}
+		if !strings(at, v) {
+			return false
+		}
+		if len(*dst) == 0 || (*dst)[0] == "" {
+			at.faultf("names no program")
+			return false
+		}
+		return true
+	}
+	return k
+}
+
+// specs is one spec, or an array of them.
+func specs(name string, dst *[]string) key {
+	k := none(texts(name, dst))
+	k.kind = aSpec
+	list := k.set
+	k.set = func(at place, v any) bool {
+		switch some := v.(type) {
+		case string:
+			v = []any{some}
+		case []any:
+			if len(some) == 0 {
+				at.faultf("is empty")
+				return false
+			}
+		default:
+			at.faultf("must be a string or an array of strings, not %s", typeOf(v))
+			return false
+		}
+		return list(at, v)
+	}
+	return k
+}
+
+// environ is a job's environment.
+func environ(name string, dst *map[string]string) key {
+	k := pairs(name, dst, func(name, value string) problem {
+		return cmp.Or(checkVariable(name), checkNoNUL(value))
+	})
+	plain := k.set
+	k.set = func(at place, v any) bool {
+		table, ok := v.(map[string]any)
+		if !ok || at.src == nil || !at.src.header(at.path) {
+			return plain(at, v)
+		}
+		// Below a [header] for env, what was meant for the job becomes a variable of it, and
+		// says nothing.
+		names := []string{}
+		for _, k := range jobKeys(new(Job)) {
+			names = append(names, k.name)
+		}
+		rest, fine := maps.Clone(table), true
+		for _, n := range names {
+			if _, ok := table[n]; ok {
+				at.in(n).fault(problem{"is a key of the job, in the table of its environment",
+					fmt.Sprintf("move it above the header of %s", name)})
+				delete(rest, n)
+				fine = false
+			}
+		}
+		return plain(at, rest) && fine
+	}
+	return k
+}

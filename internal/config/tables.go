@@ -1,0 +1,87 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// pairs is a table of texts under names that the user chooses. It is added to what is in dst
+// already, so that a job's own pairs win over those of [defaults] one by one.
+//
+// No message shows a value: environments and headers are where secrets are.
+func pairs(name string, dst *map[string]string, wrong func(name, value string) problem) key {
+	return key{name: name, kind: aTable, def: map[string]any{}, set: func(at place, v any) bool {
+		table, ok := v.(map[string]any)
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		merged := maps.Clone(*dst)
+		if merged == nil {
+			merged = make(map[string]string, len(table))
+		}
+		fine := true
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			s, ok := table[name].(string)
+			if !ok {
+				at.in(name).fault(notText(table[name]))
+				fine = false
+			} else if pr := wrong(name, s); pr.text != "" {
+				at.in(name).fault(pr)
+				fine = false
+			}
+			merged[name] = s
+		}
+		*dst = merged
+		return fine
+	}}
+}
+
+// table has keys of its own, which are read like those of any table.
+func table(name string, keys ...key) key {
+	def := make(map[string]any)
+	for _, k := range keys {
+		if k.def != nil {
+			def[k.name] = k.def
+		}
+	}
+	return key{name: name, kind: aTable, def: def, keys: keys, set: func(at place, v any) bool {
+		values, ok := v.(map[string]any)
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		return read(at, name, values, keys)
+	}}
+}
+
+// named is a table of tables under names that the user chooses, each with the same keys.
+func named(name string, keys []key, each func(at place, values map[string]any) bool) key {
+	return key{name: name, kind: aTable, keys: keys, set: func(at place, v any) bool {
+		tables, ok := v.(map[string]any)
+		if _, isArray := v.([]map[string]any); isArray {
+			at.fault(problem{"is an array of tables", "write [" + name + ".NAME], with a name"})
+			return false
+		}
+		if !ok {
+			return at.wrongType(aTable, v)
+		}
+		fine := true
+		for _, n := range slices.Sorted(maps.Keys(tables)) {
+			at := at.in(n)
+			if pr := checkName(n); pr.text != "" {
+				at.fault(pr)
+				fine = false
+			}
+			switch values := tables[n].(type) {
+			case map[string]any:
+				fine = each(at, values) && fine
+			case []map[string]any:
+				at.fault(problem{"is an array of tables", "write single brackets"})
+				fine = false
+			default:
+				at.fault(problem{"stands outside of any [" + name + ".NAME]", "put it below such a header"})
+				fine = false
+			}
+		}
+		return fine
+	}}
+}

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/internal/config"
+	"rota/internal/connect"
+	"rota/jobs"
+	"rota/scheduler"
+	"rota/scheduler/ledger"
+)
+
+// Options of [Run].
+type Options struct {
+	Config  *config.Config
+	Version string
+	Logger  *slog.Logger     // required
+	Signals <-chan os.Signal // SIGTERM and SIGINT drain, then kill; SIGHUP is answered
+}
+
+// Run runs the daemon until a signal or the end of ctx drains it. The error is about what it
+// needs of this machine before it starts: the state folder, its lock. Redis is not among that.
+func Run(ctx context.Context, opt Options) error {
+	c, log := opt.Config, opt.Logger
+	state, err := openState(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer state.close()
+	if c.Redis.Embedded() {
+		e, err := connect.StartEmbedded(c.StateDir)
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		log.Warn("embedded redis is for trying: this host is alone, and all history is lost when it stops")
+	}
+	redis.SetLogger(clientLog{log})
+	client, err := connect.Open(c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	led, err := ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep})
+	if err != nil {
+		return err
+	}
+	starter := jobs.NewStarter()
+	defer starter.Close()
+	s, err := scheduler.New(scheduler.Options{
+		Ledger: led, Jobs: c.Table(starter), Table: c.TableHash(),
+		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
+		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
+		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
+		MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
+		Drain: c.Shutdown.Drain, StopGrace: longestKillGrace(c) + 5*time.Second, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+
+	for _, w := range c.Warnings {
+		log.Warn("config warning", "warning", w)
+	}
+	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
+		"namespace", c.Namespace, "config", c.Path, "table", c.TableHash())
+	running, drain := context.WithCancel(ctx)
+	defer drain()
+	n := &notifier{log}
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { watchSignals(opt.Signals, ended, log, n, drain, s.Kill) })
+	// READY means that the table is in force. Redis may come later: a daemon that waited for it
+	// here would be started again and again at boot.
+	n.ready(fmt.Sprintf("%d jobs", len(c.Jobs)))
+	err = s.Run(running)
+	close(ended)
+	wg.Wait()
+	log.Info("daemon stopped", "host", c.Host.Name)
+	return err
+}
+
+func watchSignals(signals <-chan os.Signal, ended <-chan struct{}, log *slog.Logger, n *notifier, drain, kill func()) {
+	draining := false
+	for {
+		select {
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP:
+				log.Warn("reload is not yet supported", "remedy", "restart the daemon; its runs are drained first")
+			case !draining:
+				draining = true
+				log.Info("signal received", "signal", sig.String(), "effect", "drain; another one kills")
+				n.stopping()
+				drain()
+			default:
+				log.Warn("signal received", "signal", sig.String(), "effect", "every run is killed")
+				kill()
+			}
+		case <-ended:
+			return
+		}
+	}
+}
+
+func longestKillGrace(c *config.Config) time.Duration {
+	var longest time.Duration
+	for _, j := range c.Jobs {
+		longest = max(longest, j.KillGrace)
+	}
+	return longest
+}
+
+// clientLog takes go-redis' own lines. What they report is seen by the calls that fail, which
+// say it once; so they are for looking closer only.
+type clientLog struct{ log *slog.Logger }
+
+func (c clientLog) Printf(_ context.Context, format string, v ...any) {
+	c.log.Debug("redis client", "text", fmt.Sprintf(format, v...))
+}

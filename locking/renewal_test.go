@@ -1,0 +1,424 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/internal/redistest"
+)
+
+// renewals picks a Locker's renewals.
+func renewals(l *Locker) redistest.Match { return redistest.Evalsha(l.renew.SHA()) }
+
+func TestLease_LivesForAnHourAndItsKeyAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := redistest.InBubble(t)
+		p := redistest.PipeProxy(t, m.Dial)
+		l := bubbled(t, p.Client(), Options{TTL: 30 * time.Second})
+		lease := mustAcquire(t, l, "report")
+		for range 3600 {
+			time.Sleep(time.Second)
+			if left := m.TTL("rota:lock:{report}"); left < 15*time.Second {
+				t.Fatalf("TTL of the key: %s, want never below half", left)
+			}
+			if !lease.Valid() || lease.Err() != nil || lease.Context().Err() != nil {
+				t.Fatalf("%v: got valid %t, Err %v, want a lease that lives", lease, lease.Valid(), lease.Err())
+			}
+		}
+		if n := p.Count(renewals(l)); n < 363 || n > 404 {
+			t.Errorf("%d renewals in an hour, want one in about 9 to 10s", n)
+		}
+		mustRelease(t, lease)
+		time.Sleep(time.Minute)
+		if m.Exists("rota:lock:{report}") {
+			t.Error("the key is there after Release")
+		}
+	})
+}
+
+func TestProperty15_RenewNeverMakesALock(t *testing.T) {
+	const key = "rota:lock:{report}"
+	for _, c := range []struct {
+		name string
+		make [][]any
+		left any // GET afterwards
+	}{
+		{"the key is gone", [][]any{{"DEL", key}}, nil},
+		{"somebody else's lease", [][]any{{"SET", key, "00ff|17|30000|host-2", "PX", "60000"}}, "00ff|17|30000|host-2"},
+		{"not a lease", [][]any{{"SET", key, "v"}}, "v"},
+		{"another type", [][]any{{"DEL", key}, {"RPUSH", key, "v"}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, client *redis.Client) {
+				l := newLocker(t, client, Options{TTL: 600 * time.Millisecond, Boottime: stopped})
+				lease := mustAcquire(t, l, "report")
+				for _, cmd := range c.make {
+					do(t, client, cmd...)
+				}
+				before := do(t, client, "TTL", key)
+				lostBy(t, lease, ReasonRefused, time.Second)
+				if lease.Valid() || lease.Remaining() != 0 {
+					t.Errorf("refused: got valid %t with %s left, want neither", lease.Valid(), lease.Remaining())
+				}
+				if after := do(t, client, "TTL", key); after != before && before == int64(-2) {
+					t.Errorf("TTL of the key: got %v, want still none", after)
+				}
+				if c.left != nil {
+					if got := do(t, client, "GET", key); got != c.left {
+						t.Errorf("GET: got %v, want %v untouched", got, c.left)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestProperty16_ExpiryIsNeverBelowAMillisecond(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want int64
+	}{
+		{-time.Second, 1},
+		{0, 1},
+		{1, 1},
+		{time.Millisecond - 1, 1},
+		{time.Millisecond, 1},
+		{time.Millisecond + 1, 2},
+		{1900 * time.Microsecond, 2},
+		{10 * time.Millisecond, 10},
+		{24 * time.Hour, 86_400_000},
+	} {
+		if got := wireMillis(c.d); got != c.want {
+			t.Errorf("wireMillis(%d ns): got %d, want %d", c.d, got, c.want)
+		}
+	}
+	t.Run("the prelude does not trust its caller", func(t *testing.T) {
+		onBoth(t, func(t *testing.T, client *redis.Client) {
+			l := newLocker(t, client, Options{Boottime: stopped})
+			lease := mustAcquire(t, l, "report")
+			for _, ttl := range []string{"0", "-1", "0.4"} {
+				v, err := l.renew.Run(t.Context(), client, []string{"rota:lock:{report}"}, lease.grant.Token.Reveal(), ttl)
+				if err != nil || v != "1" {
+					t.Fatalf("renew with ttl %s: got %v, %v, want 1", ttl, v, err)
+				}
+				if got := do(t, client, "PTTL", "rota:lock:{report}"); got == int64(-2) || got == int64(-1) {
+					t.Fatalf("PTTL after a renewal with ttl %s: got %v, want a lease", ttl, got)
+				}
+				if v, err := l.renew.Run(t.Context(), client, []string{"rota:lock:{report}"}, lease.grant.Token.Reveal(), 30_000); err != nil || v != "1" {
+					t.Skipf("the millisecond was over: %v, %v", v, err)
+				}
+			}
+		})
+	})
+}
+
+func TestProperty17_AHungServerDoesNotDelayTheEnd(t *testing.T) {
+	t.Run("exactly at the trust deadline", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m, direct := redistest.InBubble(t)
+			p := redistest.PipeProxy(t, m.Dial)
+			l := bubbled(t, p.Client(), Options{TTL: time.Second})
+			other := bubbled(t, direct, Options{TTL: time.Second})
+			lease := mustAcquire(t, l, "report")
+			time.Sleep(2 * time.Second)
+			p.BlackHole()
+			deadline := lease.Deadline()
+			var entered time.Time
+			go func() {
+				time.Sleep(time.Until(deadline) - 100*time.Millisecond)
+				for entered.IsZero() {
+					if _, err := other.TryAcquire(t.Context(), "report"); err == nil {
+						entered = time.Now()
+					}
+					time.Sleep(100 * time.Microsecond)
+				}
+			}()
+			<-lease.Context().Done()
+			if now := time.Now(); !now.Equal(deadline) {
+				t.Errorf("the context ended %s after the trust deadline, want at it", now.Sub(deadline))
+			}
+			time.Sleep(time.Second)
+			if !entered.After(deadline) {
+				t.Errorf("another got in %s before the trust deadline", deadline.Sub(entered))
+			}
+			p.Heal()
+		})
+	})
+	for _, c := range []struct {
+		name       string
+		hang, heal func(*redistest.ServerProc, *redistest.FaultProxy)
+	}{
+		{"frozen server",
+			func(s *redistest.ServerProc, _ *redistest.FaultProxy) { s.Freeze() },
+			func(s *redistest.ServerProc, _ *redistest.FaultProxy) { s.Thaw() }},
+		{"black hole",
+			func(_ *redistest.ServerProc, p *redistest.FaultProxy) { p.BlackHole() },
+			func(_ *redistest.ServerProc, p *redistest.FaultProxy) { p.Heal() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := redistest.Server(t)
+			p := redistest.Proxy(t, s.Addr())
+			l := newLocker(t, p.Client(), Options{TTL: time.Second})
+			lease := mustAcquire(t, l, "report")
+			time.Sleep(1500 * time.Millisecond) // renewed at least once
+			c.hang(s, p)
+			defer c.heal(s, p)
+			start, deadline := time.Now(), lease.Deadline()
+			lostBy(t, lease, ReasonDeadline, 2*time.Second)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the context ended %s after the hang began, want within the TTL, 1s", took)
+			}
+			if late := time.Since(deadline); late > 50*time.Millisecond {
+				t.Errorf("the context ended %s after the trust deadline", late)
+			}
+		})
+	}
+}
+
+func TestProperty18_AFailedRenewalIsNotALoss(t *testing.T) {
+	for failures := 1; failures <= 3; failures++ {
+		for name, fail := range map[string]func(*redistest.FaultProxy, redistest.Match){
+			"refused for now": func(p *redistest.FaultProxy, m redistest.Match) {
+				p.Reject(failures, m, "LOADING Redis is loading the dataset in memory")
+			},
+			"lost requests": func(p *redistest.FaultProxy, m redistest.Match) { p.DropRequests(failures, m) },
+			// Property 20: the server did renew, and is asked again.
+			"lost replies": func(p *redistest.FaultProxy, m redistest.Match) { p.DropReplies(failures, m) },
+			"hangs":        func(p *redistest.FaultProxy, m redistest.Match) { p.HangReplies(failures-1, m) },
+		} {
+			t.Run(fmt.Sprint(failures, " ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, _ := redistest.InBubble(t)
+					p := redistest.PipeProxy(t, m.Dial)
+					l := bubbled(t, p.Client(), Options{TTL: time.Second})
+					lease := mustAcquire(t, l, "report")
+					fail(p, renewals(l))
+					time.Sleep(5 * time.Second)
+					if !lease.Valid() || lease.Err() != nil {
+						t.Errorf("after %d failed renewals: got valid %t, Err %v, want a lease that lives", failures, lease.Valid(), lease.Err())
+					}
+				})
+			})
+		}
+	}
+	t.Run("at least three are tried if each one hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m, _ := redistest.InBubble(t)
+			p := redistest.PipeProxy(t, m.Dial)
+			l := bubbled(t, p.Client(), Options{TTL: time.Second})
+			lease := mustAcquire(t, l, "report")
+			p.HangReplies(-1, renewals(l))
+			lostBy(t, lease, ReasonDeadline, time.Second)
+			if n := p.Count(renewals(l)); n < 3 {
+				t.Errorf("%d renewals were sent before the trust deadline, want at least 3", n)
+			}
+		})
+	})
+}
+
+func TestProperty19_ADefiniteNoEndsAtOnceAndForGood(t *testing.T) {
+	const key = "rota:lock:{report}"
+	for name, lose := range map[string][]any{
+		"FLUSHALL":      {"FLUSHALL"},
+		"DEL":           {"DEL", key},
+		"foreign value": {"SET", key, "someone", "PX", "60000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothFaulty(t, func(t *testing.T, p *redistest.FaultProxy, direct *redis.Client) {
+				l := newLocker(t, p.Client(), Options{TTL: 900 * time.Millisecond, Boottime: stopped})
+				lease := mustAcquire(t, l, "report")
+				time.Sleep(time.Second)
+				do(t, direct, lose...)
+				start := time.Now()
+				lostBy(t, lease, ReasonRefused, time.Second)
+				if took := time.Since(start); took > 300*time.Millisecond+100*time.Millisecond {
+					t.Errorf("it took %s to learn of the loss, want one interval, 300ms, and a round trip", took)
+				}
+				sent := p.Count(renewals(l))
+				time.Sleep(time.Second)
+				if got := p.Count(renewals(l)); got != sent {
+					t.Errorf("%d renewals were sent after the loss, want none", got-sent)
+				}
+			})
+		})
+	}
+}
+
+func TestProperty21_ALateSuccessRevivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, direct := redistest.InBubble(t)
+		p := redistest.PipeProxy(t, m.Dial)
+		opt := *p.Client().Options()
+		opt.ContextTimeoutEnabled = false // so that the late reply is read at all
+		client := redis.NewClient(&opt)
+		t.Cleanup(func() { _ = client.Close() })
+		l := bubbled(t, client, Options{TTL: time.Second, ShareClient: true})
+		lease := mustAcquire(t, l, "report")
+		deadline := lease.Deadline()
+
+		// Renewed at the server in time, known here a millisecond too late.
+		p.DelayReplies(1, renewals(l), time.Until(deadline)+time.Millisecond-300*time.Millisecond)
+		var sent time.Time
+		for p.Count(renewals(l)) == 0 {
+			sent = time.Now()
+			time.Sleep(time.Millisecond)
+		}
+		p.Heal()
+		_ = sent
+		lostBy(t, lease, ReasonDeadline, time.Second)
+		if !m.Exists("rota:lock:{report}") {
+			t.Fatal("the key is gone at the deadline: the renewal did not reach the server, the test shows nothing")
+		}
+		time.Sleep(400 * time.Millisecond)
+		if lease.Valid() || !errors.Is(lease.Err(), ErrLost) || lease.Deadline().After(deadline) {
+			t.Errorf("after a late success: got valid %t, Err %v, Deadline moved by %s, want still lost", lease.Valid(), lease.Err(), lease.Deadline().Sub(deadline))
+		}
+		if got := do(t, direct, "EXISTS", "rota:lock:{report}"); got != int64(0) {
+			t.Errorf("EXISTS: got %v, want the key compared and deleted", got)
+		}
+	})
+}
+
+func TestProperty21_TheDeadlineNeverMovesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, KeeperOptions{Renew: renewed})
+		start := k.Now()
+		lease := k.Keep(t.Context(), grantOf(start, 10*time.Second))
+		time.Sleep(time.Second)
+		newer := k.Now()
+		lease.mu.Lock()
+		defer lease.mu.Unlock()
+		lease.settle(newer, newer, nil, false)
+		lease.settle(start, newer, nil, false) // its answer was overtaken
+		if lease.sent != newer {
+			t.Errorf("counted from %s after the first request, want from the newest confirmed one, 1s", lease.sent.Sub(start))
+		}
+	})
+}
+
+func TestProperty25_RenewalDoesNotWaitForTheCallersPool(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		shared bool
+		lives  bool
+	}{{"own client", false, true}, {"shared client", true, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := redistest.Server(t)
+			opt := *s.Client().Options()
+			opt.PoolSize, opt.PipelinePoolSize, opt.MaxActiveConns = 2, -1, 2
+			client := redis.NewClient(&opt)
+			t.Cleanup(func() { _ = client.Close() })
+			l := newLocker(t, client, Options{TTL: 500 * time.Millisecond, ShareClient: c.shared})
+			lease := mustAcquire(t, l, "report")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range 2 {
+				go client.BLPop(ctx, 2*time.Second, "nothing")
+			}
+			select {
+			case <-lease.Done():
+			case <-time.After(1500 * time.Millisecond):
+			}
+			if lives := lease.Err() == nil; lives != c.lives {
+				t.Errorf("every connection of the caller's pool is in BLPOP: lease lives: got %t (%v), want %t", lives, lease.Err(), c.lives)
+			}
+		})
+	}
+}
+
+func TestProperty26_LossIsToldOnceToEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := redistest.InBubble(t)
+		l := bubbled(t, c, Options{TTL: time.Second})
+		lease := mustAcquire(t, l, "report")
+		causes := make(chan error, 100)
+		for range cap(causes) {
+			context.AfterFunc(lease.Context(), func() { causes <- context.Cause(lease.Context()) })
+		}
+		m.FlushAll()
+		<-lease.Done()
+		first := lease.Err()
+		for range cap(causes) {
+			if got := <-causes; got != first {
+				t.Fatalf("a subscriber got cause %v, want the lease's Err, %v", got, first)
+			}
+		}
+		time.Sleep(time.Minute) // the deadline passes besides
+		_ = lease.Release(t.Context())
+		select {
+		case <-lease.Done():
+		default:
+			t.Error("Done is open for one that comes late")
+		}
+		if got := lease.Err(); got != first {
+			t.Errorf("Err: got %v later, want the first, %v", got, first)
+		}
+	})
+}
+
+func TestProperty28_EachLeaseRenewsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := redistest.InBubble(t)
+		l := bubbled(t, c, Options{TTL: time.Second})
+		lost := mustAcquire(t, l, "report")
+		m.FlushAll()
+		<-lost.Done()
+		again := mustAcquire(t, l, "report")
+		time.Sleep(3 * time.Second)
+		if !again.Valid() || !m.Exists("rota:lock:{report}") {
+			t.Errorf("acquired again after a loss: got valid %t 3 TTL later, want it renewed", again.Valid())
+		}
+		if lost.Valid() || again.FencingToken() <= lost.FencingToken() {
+			t.Errorf("the lost lease: got valid %t, token %d; the next has %d", lost.Valid(), lost.FencingToken(), again.FencingToken())
+		}
+	})
+}
+
+// Property 23: Redis' TTLs follow its wall clock; a key that ends early is noticed.
+func TestProperty23_AKeyThatEndsEarlyIsNoticedWithinAnInterval(t *testing.T) {
+	for i := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			m, c := redistest.InBubble(t)
+			l := bubbled(t, c, Options{TTL: 3 * time.Second})
+			lease := mustAcquire(t, l, "report")
+			time.Sleep(5*time.Second + time.Duration(i)*97*time.Millisecond)
+			m.Del("rota:lock:{report}")
+			start := time.Now()
+			<-lease.Done()
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("noticed %s after the key was gone, want within the interval, 1s", took)
+			}
+		})
+	}
+}
+
+func TestLocker_ShowsNoOwnershipToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		m, c := redistest.InBubble(t)
+		l := bubbled(t, c, Options{TTL: time.Second, Logger: jsonLogger(&log)})
+		lease := mustAcquire(t, l, "report")
+		type box struct{ lease *Lease }
+		shown := fmt.Sprintf("%v %+v %#v %s %d %x %v %+v", lease, lease, lease, lease, lease, lease, box{lease}, box{lease})
+		shown += fmt.Sprintf("%+v %#v %q", *lease.grant, *lease.grant, lease.grant.Token)
+		m.SetError("LOADING wait")
+		<-lease.Done()
+		synctest.Wait() // the log is written after it
+		m.SetError("")
+		_, err := l.TryAcquire(t.Context(), "report")
+		shown += fmt.Sprint(err, lease.Err(), lease.Release(t.Context()), log.String())
+		if !strings.Contains(log.String(), "lost lease") {
+			t.Errorf("log: got %q, want the loss in it", log.String())
+		}
+		if secret := lease.grant.Token.Reveal(); strings.Contains(shown, secret) || strings.Contains(shown, fmt.Sprintf("%x", secret)) {
+			t.Errorf("the ownership token %q is shown in %q", secret, shown)
+		}
+	})
+}

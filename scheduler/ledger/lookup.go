@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Recent returns of each job, in the order of jobs, its newest run entries and its newest skip
+// or miss, and Redis' clock. It reads what [Ledger.History] reads, but only the end of it, so
+// that a view of the whole table costs little. Entries are in no order; n is how many stream
+// entries of runs are read, of which a run has at most a few: 8 hold at least the two newest.
+func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry, time.Time, error) {
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	runs := make([]*redis.XMessageSliceCmd, len(jobs))
+	skips := make([]*redis.XMessageSliceCmd, len(jobs))
+	for i, job := range jobs {
+		runs[i] = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", n)
+		skips[i] = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", 1)
+	}
+	if err := exec(ctx, pipe); err != nil {
+		return nil, time.Time{}, fmt.Errorf("recent: %w", err)
+	}
+	var all []Entry
+	ends := make([]int, len(jobs))
+	for i, job := range jobs {
+		all = append(all, mergeRuns(job, runs[i].Val())...)
+		for _, m := range skips[i].Val() {
+			all = append(all, readEntry(job, m))
+		}
+		ends[i] = len(all)
+	}
+	if err := l.judgeRunning(ctx, all); err != nil {
+		return nil, time.Time{}, err
+	}
+	out, from := make([][]Entry, len(jobs)), 0
+	for i, end := range ends {
+		out[i], from = all[from:end:end], end
+	}
+	return out, clock.Val().UTC(), nil
+}
+
+// Run returns the entry of one run. The error matches [ErrNoRun] when the ledger does not know
+// the id, or not any more.
+func (l *Ledger) Run(ctx context.Context, id string) (Entry, error) {
+	job := l.client.HGet(ctx, l.keys.run(id), "job")
+	if err := commandError(job); err != nil {
+		return Entry{}, fmt.Errorf("run: %w", err)
+	}
+	if job.Val() == "" {
+		return Entry{}, ErrNoRun
+	}
+	entries, err := l.History(ctx, Query{Jobs: []string{job.Val()}})
+	if err != nil {
+		return Entry{}, err
+	}
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Run == id })
+	if i < 0 {
+		return Entry{}, ErrNoRun
+	}
+	return entries[i], nil
+}
+
+// clockSlack is how far Redis' clock may step back between a request and its answer.
+const clockSlack = time.Minute
+
+// Answered finds the entry that answers a request: its run, or a skip that says why there is
+// none. ok is false while no host has taken it. Of r, ID and Job are looked at.
+func (l *Ledger) Answered(ctx context.Context, r Request) (e Entry, ok bool, err error) {
+	// Stream ids are instants of Redis' clock, the request's too: nothing older can answer it.
+	ms, _, _ := strings.Cut(r.ID, "-")
+	asked, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return Entry{}, false, fmt.Errorf("ledger: request id %q is not MILLISECONDS-NUMBER", r.ID)
+	}
+	from := strconv.FormatInt(max(0, asked-clockSlack.Milliseconds()), 10)
+	pipe := l.client.Pipeline()
+	runs := pipe.XRevRange(ctx, l.keys.runs(r.Job), "+", from)
+	skips := pipe.XRevRange(ctx, l.keys.skips(r.Job), "+", from)
+	if err := exec(ctx, pipe); err != nil {
+		return Entry{}, false, fmt.Errorf("request of %q: %w", r.Job, err)
+	}
+	entries := mergeRuns(r.Job, runs.Val())
+	for _, m := range skips.Val() {
+		entries = append(entries, readEntry(r.Job, m))
+	}
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Request == r.ID })
+	if i < 0 {
+		return Entry{}, false, nil
+	}
+	return entries[i], true, nil
+}
