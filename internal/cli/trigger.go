@@ -33,10 +33,10 @@ func (a *app) triggerCmd() *cobra.Command {
 		Short: "Run a job now, on some host",
 		Long: `Ask the fleet to run a job now, and wait until a host has taken it; not until it ends.
 
-The run is recorded with the name of who asked for it as a request, and its tick is now; it
-decides no tick of the schedule. If the lock of the job is held nothing runs, and the exit code
-is 75. A job that is paused or disabled runs only with --force. A request that no host takes
-within 10 s is withdrawn.`,
+The tick of the run is now, and it decides no tick of the schedule. If the lock of the job is
+held nothing runs, and the exit code is 75. A job that is paused or disabled runs only with
+--force. A request that no host takes within 10 s is withdrawn, and so is one whose command is
+interrupted before.`,
 		Example: `  rota trigger nightly-report
   rota output $(rota trigger nightly-report --json | jq -r .run)`,
 		Args: takes("JOB"),

@@ -59,6 +59,7 @@ type board struct {
 
 	pending []*row               // in the order of tick and table
 	shown   map[string]time.Time // the newest tick that was shown, by job
+	started map[string]time.Time // the newest tick that was run, by job
 	open    map[string]openRun   // by job
 	orphans map[string]openRun   // by job: the run that was lost with its host
 	dead    []string
@@ -73,7 +74,8 @@ const patience = 600 * time.Millisecond
 func newBoard(hosts, jobs []string) *board {
 	return &board{
 		hosts: hosts, jobs: jobs,
-		shown: map[string]time.Time{}, open: map[string]openRun{}, orphans: map[string]openRun{},
+		shown: map[string]time.Time{}, started: map[string]time.Time{},
+		open: map[string]openRun{}, orphans: map[string]openRun{},
 	}
 }
 
@@ -90,6 +92,11 @@ func (b *board) add(e event, now time.Time) {
 	}
 	if e.kind == runStarted {
 		b.open[e.job] = openRun{e.host, e.tick, e.token}
+		b.runs++
+		if b.started[e.job].Equal(e.tick) {
+			b.doubles++
+		}
+		b.started[e.job] = e.tick
 	}
 	r := b.row(e, now)
 	host := slices.Index(b.hosts, e.host)
@@ -98,11 +105,7 @@ func (b *board) add(e event, now time.Time) {
 	}
 	switch e.kind {
 	case runStarted:
-		if slices.Contains(r.cells, won) {
-			b.doubles++
-		}
 		r.cells[host], r.token, r.lag = won, e.token, e.lag
-		b.runs++
 		if o, ok := b.orphans[e.job]; ok && o.host != e.host {
 			r.took = &takeover{job: e.job, from: o.host, to: e.host, old: o.token, token: e.token}
 			delete(b.orphans, e.job)

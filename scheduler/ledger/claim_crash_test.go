@@ -109,7 +109,9 @@ func TestClaim_Rerun(t *testing.T) {
 		})
 		t.fresh("an outcome that comes before it has begun calls it off", func(t *rig) {
 			g := crash(t, 0)
-			t.want("held", t.withLockHeld(t.claim(0, reruns, by("b")))) // seen lost, not run yet
+			t.do("SET", "{t}:lock:j", "ab12|7|9000|x", "PX", 9000)
+			t.want("held", t.claim(0, reruns, by("b"))) // seen lost, not run yet
+			t.do("DEL", "{t}:lock:j")
 			t.end(g, "succeeded")
 			t.want("already", t.claim(0, reruns, by("b")))
 			t.wantHistory("0 succeeded scheduled on a: reported late")
@@ -125,13 +127,4 @@ func TestClaim_Rerun(t *testing.T) {
 			t.wantHistory("0 succeeded scheduled on a: reported late", "0 succeeded rerun on b")
 		})
 	})
-}
-
-// withLockHeld puts somebody else on the lock before the claim is sent, and takes it away
-// when the subtest has used the claim.
-func (r *rig) withLockHeld(c Claim) Claim {
-	r.Helper()
-	r.do("SET", "{t}:lock:"+c.Lock, "ab12|7|200|x", "PX", 200)
-	r.Cleanup(func() {})
-	return c
 }

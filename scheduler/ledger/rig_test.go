@@ -195,7 +195,7 @@ func (r *rig) wantHistory(want ...string) {
 	if err != nil {
 		r.Fatalf("History() = %v, want no error", err)
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Or(a.Tick.Compare(b.Tick), a.At().Compare(b.At())) })
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Or(a.Tick.Compare(b.Tick), a.At().Compare(b.At()), cmp.Compare(a.Token, b.Token)) })
 	got := make([]string, len(entries))
 	for i, e := range entries {
 		tick := fmt.Sprint(r.nth(e.Tick))

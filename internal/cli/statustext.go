@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"rota/jobs"
+	"rota/scheduler/ledger"
+)
+
+// writeAll writes the view as tables, and below them a line for each thing to know.
+func (v *view) writeAll(w *bytes.Buffer, s *session, colour bool) {
+	t := newTable(colour, "STATE", "JOB", "STATE", "NEXT", "LAST", "HOLDER", "TOKEN", "LAG")
+	for i := range v.Jobs {
+		j := &v.Jobs[i]
+		holder := "-"
+		if j.Running {
+			holder = *j.Holder + " for " + span(v.Now.Sub(j.newest.Won))
+		}
+		t.row(j.Name, word(j.State), v.when(j.Next), v.last(j), holder, tokenOf(j.newest), lagOf(j.newest))
+	}
+	if len(v.Jobs) > 0 {
+		_, _ = t.WriteTo(w)
+	} else {
+		fmt.Fprintf(w, "no jobs in %s\n", s.cfg.Path)
+	}
+	if len(v.Hosts) > 0 {
+		fmt.Fprintln(w)
+		h := newTable(colour, "STATE", "HOST", "STATE", "VERSION", "TABLE", "CLOCK", "RUNNING")
+		for _, host := range v.Hosts {
+			h.row(host.Name, v.hostState(&host), host.Version, host.Table, offset(host.ClockOffset), strconv.Itoa(host.Running))
+		}
+		_, _ = h.WriteTo(w)
+	}
+	v.writeNotes(w, s)
+}
+
+// writeJob writes the only job of the view, in full.
+func (v *view) writeJob(w *bytes.Buffer, s *session) {
+	j := &v.Jobs[0]
+	t := newTable(false, "")
+	t.row("job", j.Name)
+	t.row("state", word(j.State))
+	t.row("schedule", j.Schedule+" ("+j.Timezone+")")
+	next := "-"
+	if j.Next != nil {
+		next = fmt.Sprintf("%s, %s, local %s", stamp(*j.Next), since(*j.Next, v.Now),
+			j.Next.In(j.job.Schedule.Location()).Format("Mon 2006-01-02 15:04:05 -07:00"))
+	}
+	t.row("next", next)
+	if e := j.Last; e != nil {
+		t.row("last", fmt.Sprintf("%s %s, %s", e.Outcome, stamp(endOf(e)), since(endOf(e), v.Now)))
+		if reason := reasonOf(e, v.Now); reason != "" {
+			t.row("", reason)
+		}
+		if e.Run != "" {
+			t.row("", fmt.Sprintf("run %s on %s, took %s", e.Run, e.Host, tookOf(e)))
+		}
+	} else {
+		t.row("last", "-")
+	}
+	holder := "-"
+	if j.Running {
+		holder = fmt.Sprintf("%s for %s, run %s", *j.Holder, span(v.Now.Sub(j.newest.Won)), *j.Run)
+		if j.left > 0 {
+			holder += fmt.Sprintf("; the lease lasts %s unless it is renewed", span(j.left))
+		}
+	}
+	t.row("holder", holder)
+	if j.Waiting != nil {
+		t.row("waiting", "tick "+stamp(*j.Waiting)+" waits for the lock")
+	}
+	t.row("token", tokenOf(j.newest))
+	t.row("lag", lagOf(j.newest))
+	_, _ = t.WriteTo(w)
+	v.writeHostNotes(w, s)
+}
+
+// writeNotes says what the tables have no room for: why jobs are not as they should be.
+func (v *view) writeNotes(w *bytes.Buffer, s *session) {
+	var notes bytes.Buffer
+	for i := range v.Jobs {
+		j := &v.Jobs[i]
+		if j.Waiting != nil {
+			fmt.Fprintf(&notes, "%s: tick %s waits for the lock\n", j.Name, clock(*j.Waiting, v.Now))
+		}
+		if e := j.Last; e != nil && e.Outcome != string(jobs.Succeeded) {
+			text := e.Outcome
+			if reason := reasonOf(e, v.Now); reason != "" {
+				text += ": " + reason
+			}
+			if e.Run != "" {
+				text += " (run " + e.Run + ")"
+			}
+			fmt.Fprintf(&notes, "%s: %s\n", j.Name, plain(text))
+		}
+	}
+	v.writeHostNotes(&notes, s)
+	if notes.Len() > 0 {
+		fmt.Fprintln(w)
+		_, _ = notes.WriteTo(w)
+	}
+}
+
+func (v *view) writeHostNotes(w *bytes.Buffer, s *session) {
+	if len(v.Hosts) == 0 {
+		fmt.Fprintln(w, "no host is there: nothing runs until one is started with 'rota run'")
+	}
+	for _, h := range v.Hosts {
+		if h.Table != v.Table {
+			fmt.Fprintf(w, "%s has another table (%s) than %s (%s)\n", plain(h.Name), plain(h.Table), s.configName(), v.Table)
+		}
+	}
+}
+
+func (v *view) hostState(h *ledger.Host) string {
+	switch {
+	case h.Draining:
+		return "draining"
+	case h.Table != v.Table:
+		return "other table"
+	}
+	return "ok"
+}
+
+// when is an instant to come.
+func (v *view) when(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return since(*t, v.Now) + ", " + clock(*t, v.Now)
+}
+
+// last is the newest outcome and when that was.
+func (v *view) last(j *jobView) string {
+	if j.Last == nil {
+		return "-"
+	}
+	at := endOf(j.Last)
+	return j.Last.Outcome + " " + since(at, v.Now) + ", " + clock(at, v.Now)
+}
+
+// word is a state as people read it; the JSON has no blanks in it.
+func word(state string) string {
+	if state == "no_host" {
+		return "no host"
+	}
+	return state
+}
+
+// offset is how far a clock is ahead.
+func offset(d time.Duration) string {
+	if d < 0 {
+		return "-" + took(-d)
+	}
+	return "+" + took(d)
+}
