@@ -38,11 +38,12 @@ func (p *procs) carries(pid int) (bool, error) {
 // Where proc_pid_stat(5) has what is needed, counted from the field after the name, which may
 // hold anything.
 const (
-	statState   = 0
-	statParent  = 1
-	statGroup   = 2
-	statThreads = 17
-	statEnvEnd  = 48 // 0 without an address space
+	statState    = 0
+	statParent   = 1
+	statGroup    = 2
+	statThreads  = 17
+	statEnvStart = 47
+	statEnvEnd   = 48 // both 0 without an address space
 )
 
 // stat returns the fields of /proc/PID/stat after the name.
@@ -78,10 +79,15 @@ func (p *procs) isMember(pid int) bool {
 	return false
 }
 
-// changing tells whether a process that shows no environment may show one in a moment.
+// changing tells whether a process that showed no environment may show one in a moment: it lives
+// and has not an empty one. Its address space may also have been replaced while it was read.
 func (p *procs) changing(pid int) bool {
 	stat, err := p.stat(pid)
-	return err == nil && !isDead(stat) && string(stat[statEnvEnd]) == "0"
+	if err != nil || isDead(stat) {
+		return false
+	}
+	start, end := string(stat[statEnvStart]), string(stat[statEnvEnd])
+	return end == "0" || start != end
 }
 
 // isDead tells a zombie, but not a leader whose other threads go on, which looks like one.

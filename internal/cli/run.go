@@ -20,7 +20,7 @@ It stays in the foreground and logs to standard error. The first SIGTERM or SIGI
 nothing more is claimed, runs finish within shutdown.drain. The second one kills them. It
 waits for Redis as long as it takes, at the start and later.`,
 		Example: "  rota run -c /etc/rota/rota.toml",
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.loadConfig()
 			if err != nil {

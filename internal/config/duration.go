@@ -40,6 +40,7 @@ func parseDuration(s string) (time.Duration, problem) {
 		return 0, problem{text: show(s) + " is negative"}
 	}
 	wrong := problem{show(s) + " is not a duration", `write it like "90s", "5m", "1h30m" or "14d"`}
+	// Number by number: time.ParseDuration knows no d, and anything may stand before and after one.
 	var sum time.Duration
 	for rest := s; rest != "" || s == ""; {
 		n := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
@@ -58,6 +59,7 @@ func parseDuration(s string) (time.Duration, problem) {
 			unit, factor = "h", 24
 		}
 		d, err := time.ParseDuration(number + unit)
+		// Its errors have no types. A number that is one, before a unit that is one, is too large.
 		if err != nil && !strings.Contains(err.Error(), "unknown unit") && digits(number) {
 			return 0, tooLong(s)
 		}
@@ -78,10 +80,12 @@ func digits(number string) bool {
 	return err == nil
 }
 
+// bare is what to say of a number without a unit.
 func bare(number string) problem {
 	return problem{number + " has no unit", fmt.Sprintf("write %q", strings.TrimPrefix(number, "+")+"s")}
 }
 
+// tooLong names the bound that holds for every key, though there is room for a little more.
 func tooLong(s string) problem {
 	return problem{text: show(s) + " is longer than " + short(longest)}
 }

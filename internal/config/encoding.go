@@ -17,6 +17,8 @@ func checkEncoding(text []byte) (string, int, problem) {
 	if strings.HasPrefix(s, mark) {
 		return "", 1, problem{"begins with two byte order marks", "save the file as UTF-8 without one"}
 	}
+	// A NUL is named apart from other control characters, which the decoder refuses: it is what most
+	// of a UTF-16 file without a mark consists of.
 	line := 1
 	for i, r := range s {
 		switch {

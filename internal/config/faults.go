@@ -91,22 +91,27 @@ func (p place) silent() place {
 // problem is a fault that does not know its place yet. The zero value is none.
 type problem struct{ text, hint string }
 
+// fault reports what is wrong here.
 func (p place) fault(pr problem) {
 	if p.rep != nil {
 		p.rep.faults = append(p.rep.faults, p.at(pr))
 	}
 }
 
+// faultf is fault without a hint.
 func (p place) faultf(format string, args ...any) {
 	p.fault(problem{text: fmt.Sprintf(format, args...)})
 }
 
+// warn reports what is allowed and probably not meant.
 func (p place) warn(pr problem) {
 	if p.rep != nil {
 		p.rep.warnings = append(p.rep.warnings, p.at(pr))
 	}
 }
 
+// at gives a problem its place. The line is looked up only now, since that takes time and most
+// values are good.
 func (p place) at(pr problem) Fault {
 	return Fault{
 		File:    p.src.name,
@@ -117,7 +122,9 @@ func (p place) at(pr problem) Fault {
 	}
 }
 
-// arrange sorts faults by file in the order of files, then by line.
+// arrange sorts faults by file in the order of files, then by line, so that they can be worked
+// off with an editor from top to bottom; the rest of the order only has to be the same each time.
+// What was reported twice is left once: a warning of the zone that all jobs share, say.
 func arrange(faults []Fault, files []string) []Fault {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(

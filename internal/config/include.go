@@ -82,6 +82,8 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 	return files
 }
 
+// unreadable says why a file cannot be read. A dangling link is named as what it is: its own name
+// is there for all to see, and "no such file" sends people the wrong way.
 func unreadable(file string, err error) problem {
 	if _, lerr := os.Lstat(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
 		return problem{text: strconv.Quote(file) + " is a symbolic link to nothing"}
@@ -104,6 +106,8 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
+	// An editor that writes in place may be half-way. What it does after the last look is caught by
+	// nobody; a writer who renames a finished file into place is never seen half-way.
 	before, err := f.Stat()
 	if err != nil {
 		return nil, nil, err

@@ -3,8 +3,6 @@ package config
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,8 @@ import (
 	"rota/scheduler/schedule"
 )
 
-// Job is one job of the table, with [defaults] and the defaults of Rota filled in.
+// Job is one job of the table, with [defaults] and the defaults of Rota filled in. What the
+// scheduler makes of it is in [Config.Table].
 type Job struct {
 	Name string
 	File string // where its table stands
@@ -22,23 +21,23 @@ type Job struct {
 	Timezone string             // of the schedule
 	Enabled  bool
 
-	Command []string // program and arguments; nil if Shell is set
-	Shell   string   // a line for /bin/sh -c; "" if Command is set
-	Env     map[string]string
-	Dir     string // absolute
+	Command []string          // program and arguments; nil if Shell is set
+	Shell   string            // a line for /bin/sh -c; "" if Command is set
+	Env     map[string]string // its own variables: those of [defaults] and env; never ROTA_*
+	Dir     string            // absolute; it need not exist
 
-	Timeout       time.Duration // 0: none
+	Timeout       time.Duration // of one run; 0: none
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
-	SuccessCodes  []int
+	SuccessCodes  []int         // exit codes, at least one
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
 
-	Scope   string // "once" in the fleet
-	Lock    string // "" is the job's own
-	Overlap scheduler.Overlap
+	Scope   string            // "once" in the fleet
+	Lock    string            // "" is the job's own
+	Overlap scheduler.Overlap // never "": the default is filled in, as in the next two
 	Misfire scheduler.Misfire
 	OnCrash scheduler.OnCrash
 
-	specs []string
+	specs []string // as written
 }
 
 // finishJobs checks every job that was found, in any file, and puts the good ones into the
@@ -54,6 +53,7 @@ func (l *loader) finishJob(f found) Job {
 	j := Job{Name: f.name, File: f.at.src.name}
 	keys := jobKeys(&j)
 	setDefaults(keys)
+	// What is wrong in [defaults] was said of it, and is not said again of every job.
 	read(f.at.silent(), "jobs", l.defaults, keys)
 	read(f.at, "jobs", f.values, keys)
 
@@ -63,6 +63,8 @@ func (l *loader) finishJob(f found) Job {
 			ways = append(ways, way)
 		}
 	}
+	// Of a torn file it is not known what the job had; and what stands there misspelt was
+	// reported as that.
 	missing := func(names ...string) bool {
 		return !f.at.src.torn && !slices.ContainsFunc(names, func(name string) bool {
 			_, given := f.values[name]
@@ -114,7 +116,7 @@ func (l *loader) finishSchedule(f found, j *Job) {
 	}
 }
 
-// joined takes apart what errors.Join put together.
+// joined takes apart what errors.Join put together: one fault each.
 func joined(err error) []error {
 	if err == nil {
 		return nil

@@ -2,15 +2,15 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"time"
 
 	"rota/scheduler"
 )
 
-// jobKeys are the keys of one job. Those that may stand in [defaults] are all but
-// [whatAndWhen].
+// jobKeys are the keys of one job, stored to j: what to run, when, in which surroundings, how it
+// ends, what happens when it cannot simply run, and who is told. All but [whatAndWhen] may stand
+// in [defaults] too.
 func jobKeys(j *Job) []key {
 	return []key{
 		command("command", &j.Command),
@@ -31,6 +31,8 @@ func jobKeys(j *Job) []key {
 		word("scope", "once", &j.Scope, "once", "host"),
 		texts("hosts", new([]string), checkName),
 
+		// Whether files and directories exist is no matter here: they may be mounted later, and the
+		// run that does not find them says so.
 		environ("env", &j.Env),
 		none(text("env_file", "", new(string), checkAbsolute)),
 		text("dir", "/", &j.Dir, checkAbsolute),
@@ -39,9 +41,9 @@ func jobKeys(j *Job) []key {
 		none(text("umask", "", new(string), checkUmask)),
 		none(count("nice", 0, -20, 19, new(int))),
 		none(table("limits",
-			size("memory", "", new(int), 1, 1<<50),
+			size("memory", "", new(int), 1, 1<<50), // a pebibyte
 			none(text("cpu", "", new(string))),
-			none(count("tasks", 0, 1, 1<<22, new(int))),
+			none(count("tasks", 0, 1, 1<<22, new(int))), // PID_MAX_LIMIT, proc(5)
 		)),
 
 		duration("timeout", "", &j.Timeout, time.Millisecond, longest),
@@ -67,12 +69,13 @@ func jobKeys(j *Job) []key {
 	}
 }
 
-// whatAndWhen are the job keys that have no default for all jobs.
+// whatAndWhen are the job keys that have no default for all jobs: with one, a job whose own was
+// forgotten or misspelt would run something else.
 func whatAndWhen() []string {
 	return []string{"command", "shell", "http", "schedule", "timezone"}
 }
 
-// command is argv. It has no default, and no message shows an argument.
+// command is argv. No message shows an argument: passwords are among them, whatever ps(1) shows.
 func command(name string, dst *[]string) key {
 	k := none(texts(name, dst, checkNoNUL))
 	strings := k.set
@@ -93,7 +96,7 @@ func command(name string, dst *[]string) key {
 	return k
 }
 
-// specs is one spec, or an array of them.
+// specs is one spec of a schedule, or an array of them. They are parsed when the zone is known.
 func specs(name string, dst *[]string) key {
 	k := none(texts(name, dst))
 	k.kind = aSpec
@@ -108,8 +111,7 @@ func specs(name string, dst *[]string) key {
 				return false
 			}
 		default:
-			at.faultf("must be a string or an array of strings, not %s", typeOf(v))
-			return false
+			return at.wrongType(aSpec, v)
 		}
 		return list(at, v)
 	}
@@ -117,6 +119,10 @@ func specs(name string, dst *[]string) key {
 }
 
 // environ is a job's environment.
+//
+// Below a header [jobs.NAME.env], a key that was meant for the job becomes a variable of it, and
+// nothing would say so: a timeout would be gone. So names of job keys are refused there. An inline
+// table has no end that can be overlooked, and may have them.
 func environ(name string, dst *map[string]string) key {
 	k := pairs(name, dst, func(name, value string) problem {
 		return cmp.Or(checkVariable(name), checkNoNUL(value))
@@ -127,18 +133,14 @@ func environ(name string, dst *map[string]string) key {
 		if !ok || at.src == nil || !at.src.header(at.path) {
 			return plain(at, v)
 		}
-		// Below a [header] for env, what was meant for the job becomes a variable of it, and
-		// says nothing.
-		names := []string{}
-		for _, k := range jobKeys(new(Job)) {
-			names = append(names, k.name)
-		}
 		rest, fine := maps.Clone(table), true
-		for _, n := range names {
-			if _, ok := table[n]; ok {
-				at.in(n).fault(problem{"is a key of the job, in the table of its environment",
-					fmt.Sprintf("move it above the header of %s", name)})
-				delete(rest, n)
+		for _, k := range jobKeys(new(Job)) {
+			if _, ok := table[k.name]; ok {
+				at.in(k.name).fault(problem{
+					"is a key of the job, in the table of its environment",
+					"move it above the header of " + name,
+				})
+				delete(rest, k.name)
 				fine = false
 			}
 		}

@@ -2,14 +2,18 @@ package config
 
 import (
 	"fmt"
-	"maps"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
 )
 
 // key is one setting: its name within its table, its default, and how a value is checked and
-// stored. The lists of keys in settings.go are the only place that knows which there are.
+// stored. The lists of keys in settings.go and jobkeys.go are the only places that know which
+// there are, and config.example.toml is held against them by a test.
+//
+// The constructors below take the place to store to, as those of package flag do: so no key is
+// ever looked up by a name that may be misspelt, and its type is the compiler's to check.
 type key struct {
 	name string
 	kind kind
@@ -22,9 +26,11 @@ type key struct {
 	keys []key // of a table with keys of its own
 }
 
-// A check looks at a text and says what is wrong with it, if anything is.
+// A check looks at a text and says what is wrong with it, if anything is. It shows the text only
+// if no key it serves can hold a secret.
 type check func(string) problem
 
+// text is a string. The first check that finds something has the word.
 func text(name, def string, dst *string, checks ...check) key {
 	return key{name: name, kind: aText, def: def, set: func(at place, v any) bool {
 		s, ok := v.(string)
@@ -42,7 +48,7 @@ func text(name, def string, dst *string, checks ...check) key {
 	}}
 }
 
-// word is a text out of a few.
+// word is a text out of a few. The type of the constants keeps a list and its field together.
 func word[T ~string](name string, def T, dst *T, valid ...T) key {
 	words := make([]string, len(valid))
 	for i, w := range valid {
@@ -61,8 +67,8 @@ func word[T ~string](name string, def T, dst *T, valid ...T) key {
 	return k
 }
 
-// texts is an array of strings. Every element is checked, and reported under the array's key:
-// the decoder has no position of elements.
+// texts is an array of strings, by default an empty one. Every element is checked, and reported
+// under the array's key: the decoder has no position of elements.
 func texts(name string, dst *[]string, checks ...check) key {
 	return key{name: name, kind: aList, def: []any{}, set: func(at place, v any) bool {
 		list, ok := v.([]any)
@@ -89,7 +95,9 @@ func texts(name string, dst *[]string, checks ...check) key {
 	}}
 }
 
-// duration is between least and most, both included. With def "" there is none.
+// duration is between least and most, both included; with least 0 it may be zero. With def "" it
+// has no default. A number is refused with what it would be in seconds, as systemd and Kubernetes
+// take it; the decoder by itself takes nanoseconds.
 func duration(name, def string, dst *time.Duration, least, most time.Duration) key {
 	k := key{name: name, kind: aDuration, set: func(at place, v any) bool {
 		var s string
@@ -128,6 +136,7 @@ func duration(name, def string, dst *time.Duration, least, most time.Duration) k
 	return k
 }
 
+// count is an integer between least and most, both included.
 func count(name string, def, least, most int64, dst *int) key {
 	return key{name: name, kind: aCount, def: def, set: func(at place, v any) bool {
 		n, ok := v.(int64)
@@ -143,7 +152,8 @@ func count(name string, def, least, most int64, dst *int) key {
 	}}
 }
 
-// codes is an array of integers, not empty.
+// codes is an array of integers between least and most. An empty one is refused: nobody means
+// that nothing ever succeeds.
 func codes(name string, def []any, least, most int64, dst *[]int) key {
 	return key{name: name, kind: someCodes, def: def, set: func(at place, v any) bool {
 		list, ok := v.([]any)
@@ -151,7 +161,7 @@ func codes(name string, def []any, least, most int64, dst *[]int) key {
 			return at.wrongType(someCodes, v)
 		}
 		if len(list) == 0 {
-			at.faultf("is empty: nothing would ever succeed")
+			at.faultf("is empty: no run could ever succeed")
 			return false
 		}
 		good := make([]int, 0, len(list))
@@ -170,6 +180,7 @@ func codes(name string, def []any, least, most int64, dst *[]int) key {
 	}}
 }
 
+// boolean is true or false, without quotes.
 func boolean(name string, def bool, dst *bool) key {
 	return key{name: name, kind: aFlag, def: def, set: func(at place, v any) bool {
 		b, ok := v.(bool)
@@ -181,7 +192,8 @@ func boolean(name string, def bool, dst *bool) key {
 	}}
 }
 
-// none takes the default away.
+// none takes the default away: an absent key is then a zero value, which means that the user has
+// said nothing.
 func none(k key) key {
 	k.def = nil
 	return k

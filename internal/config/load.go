@@ -16,8 +16,8 @@ type loader struct {
 	env  environment
 	rep  report
 	cfg  *Config
-	dir  string // of the main file, absolute
-	main *source
+	dir  string  // of the main file, absolute
+	main *source // the main file
 
 	include  []string
 	defaults map[string]any // of jobs, as decoded
@@ -55,6 +55,8 @@ func build(path string, text []byte, info fs.FileInfo, env environment) (*Config
 	l := newLoader(env)
 	l.cfg.Path, l.cfg.Files = abs, []string{path}
 
+	// First every key by itself, in all files; then what holds between keys. A rule between keys is
+	// silent where one of them is at fault, so that nothing is reported that follows from it.
 	settings := l.settings()
 	setDefaults(settings)
 	l.main = parse(&l.rep, path, text)
@@ -144,6 +146,8 @@ func (l *loader) setJobDefaults(at place, v any) bool {
 	return read(at, "jobs", l.defaults, jobKeys(new(Job))) && fine
 }
 
+// finishHost fills in the machine's name. It has to follow the rule of names as well: it is part
+// of keys in Redis and of what the host is ranked by.
 func (l *loader) finishHost(at place) {
 	h := &l.cfg.Host
 	if h.Name != "" || l.rep.blames("host.name") {
@@ -162,15 +166,17 @@ func (l *loader) finishHost(at place) {
 	h.Name = name
 }
 
-// finishLease holds the lease against the time it takes to lose one safely. The rule and its
-// share of 6 % (margin, last signals) are those of the trust deadline: package rota/locking.
+// finishLease holds the lease against the time it takes to lose one safely: three renewals that
+// fail, one call that hangs, and the grace of the runs, before the trust deadline. The 6 % are what
+// lies between that and the lease's end: 1 % of margin and 5 % for the last SIGKILL, with 50 ms for
+// what of both does not shrink with the ttl. Package rota/locking says why there is a margin.
 func (l *loader) finishLease(at place) {
 	if at.src.torn || l.rep.blames("lease") || l.rep.blames("redis.op_timeout") {
 		return
 	}
 	v := l.cfg.Lease
 	rest := 3*v.RenewEvery + v.LossGrace + l.cfg.Redis.OpTimeout + 50*time.Millisecond
-	least := (rest*100 + 93) / 94
+	least := (rest*100 + 93) / 94 // rounded up: rest is what 94 % of a ttl must hold
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
 	if v.TTL >= least {
 		return
@@ -179,6 +185,7 @@ func (l *loader) finishLease(at place) {
 	if at.src.lineOf(at.in("ttl").path) == 0 {
 		ttl += ", the default,"
 	}
+	// The line is of a key that the user wrote: a default has none.
 	f := at.in("ttl").at(problem{text: fmt.Sprintf("%s is shorter than 3 × renew_every + loss_grace + redis.op_timeout + "+
 		"6 %% of ttl + 50ms; the smallest that will do is %s", ttl, short(least))})
 	for _, path := range [][]string{

@@ -21,6 +21,8 @@ func nearest(name string, candidates []string) string {
 // deleted, replaced or swapped with their neighbour to make b of a. Swaps count once because
 // they are the commonest slip of the keyboard (F. Damerau, Comm. ACM 7(3), 1964).
 func distance(a, b string) int {
+	// Bytes will do for letters: all names to be compared with are ASCII.
+	//
 	// The last three rows of the matrix: a swap looks two rows back.
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

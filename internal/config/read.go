@@ -9,7 +9,8 @@ import (
 )
 
 // read checks the values of one table against its keys and stores them. Every value is looked
-// at, whatever is wrong with another. Scope is the table's name, "jobs" for a table of job keys.
+// at, whatever is wrong with another. Scope is the table's name in [later]: "" for the top, "jobs"
+// for all job keys. It answers whether all is well.
 func read(at place, scope string, values map[string]any, keys []key) bool {
 	fine := true
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -58,7 +59,10 @@ func notYet(scope string, k key, v any) string {
 	return ""
 }
 
-// unknown is what to say of the key at a place that none of keys has.
+// unknown is what to say of the key at a place that none of keys has: the best guess at what was
+// meant. A name that is right elsewhere is taken for a key in the wrong table before it is taken
+// for a misspelt one, because in TOML a key belongs to the last [header] above it, whatever its
+// indentation says; and that goes unseen longer than a slip of the keyboard.
 func unknown(at place, v any, keys []key) problem {
 	name := at.path[len(at.path)-1]
 	pr := problem{text: "unknown key"}
@@ -80,7 +84,6 @@ func unknown(at place, v any, keys []key) problem {
 	case len(at.path) > 2 && isTable && at.path[0] == "jobs" && looksLikeJob(values):
 		pr.hint = fmt.Sprintf("a name with a dot needs quotes: [jobs.%q]", strings.Join(at.path[1:], "."))
 	case home != "":
-		// The usual reason: in TOML a key belongs to the last [header] above it.
 		pr.hint = "it belongs " + home
 	case near != "":
 		pr.hint = fmt.Sprintf("did you mean %q?", near)
@@ -115,6 +118,7 @@ func belongs(at place, name string) string {
 	return ""
 }
 
+// looksLikeJob tells a job in the wrong place from a table of any other kind.
 func looksLikeJob(values map[string]any) bool {
 	for _, k := range []string{"schedule", "command", "shell"} {
 		if _, ok := values[k]; ok {

@@ -18,9 +18,11 @@ const embedded = "embedded"
 // maxSecretBytes is above any password; a file that has more is some other file.
 const maxSecretBytes = 64 << 10
 
-// finishRedis takes user and password out of the URL and puts them together with what else is
-// said of them. main is the config's file, which others should not be able to read if there is
-// a password in it.
+// finishRedis takes user and password out of the URL, where every log of a client would find
+// them, and puts them together with what else is said of them. main is the config's file, which
+// others should not be able to read if there is a password in it.
+//
+// Of a torn file nothing is concluded: the password may be in the part that is missing.
 func (l *loader) finishRedis(at place, main fs.FileInfo) {
 	if at.src.torn {
 		return
@@ -36,6 +38,8 @@ func (l *loader) finishRedis(at place, main fs.FileInfo) {
 	}
 	r.Username = cmp.Or(r.Username, login.user)
 
+	// Two passwords are refused rather than ranked: the one that is not used would be the one that
+	// somebody changes.
 	var given []string
 	for _, from := range []struct{ key, value string }{
 		{"url", login.password}, {"password", l.password}, {"password_file", l.passwordFile},

@@ -2,15 +2,15 @@ package config
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/BurntSushi/toml"
+	"rota/scheduler/schedule"
 )
+
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 // checkName is the rule of job names, and of what is compared with them or becomes part of a
 // key in Redis beside them: hosts, labels, locks.
@@ -28,8 +28,8 @@ func checkName(s string) problem {
 	return problem{}
 }
 
-const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
+// checkNamespace is stricter than Redis: the namespace is the hash tag of every key, and a brace
+// in it would move keys to other slots (redis.io, "Redis cluster specification", hash tags).
 func checkNamespace(s string) problem {
 	if s == "" || len(s) > 32 || strings.Trim(s, alphanumeric+"._-") != "" {
 		return problem{text: show(s) + " is not 1 to 32 characters of A-Z a-z 0-9 . _ -"}
@@ -49,6 +49,7 @@ func checkVariable(s string) problem {
 	return problem{}
 }
 
+// checkNoNUL is for what is handed to the system, where strings end at a NUL: execve(2), open(2).
 func checkNoNUL(s string) problem {
 	if strings.ContainsRune(s, 0) {
 		return problem{text: "holds a NUL character"}
@@ -56,6 +57,7 @@ func checkNoNUL(s string) problem {
 	return problem{}
 }
 
+// checkNotEmpty takes blanks for nothing: a shell would succeed with them, and do nothing.
 func checkNotEmpty(s string) problem {
 	if strings.TrimSpace(s) == "" {
 		return problem{text: "is empty"}
@@ -63,6 +65,7 @@ func checkNotEmpty(s string) problem {
 	return problem{}
 }
 
+// checkAbsolute: a daemon has no directory that a relative path could mean.
 func checkAbsolute(s string) problem {
 	if !filepath.IsAbs(s) {
 		return problem{text: show(s) + " is not an absolute path"}
@@ -80,6 +83,8 @@ func unlessEmpty(c check) check {
 	}
 }
 
+// checkListen is the rule of an address that a server can be given. Whether it is one of this
+// machine's is seen when it listens.
 func checkListen(s string) problem {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		return checkAbsolute(path)
@@ -95,6 +100,7 @@ func checkListen(s string) problem {
 	return problem{}
 }
 
+// checkUmask takes digits as umask(1) does, as a string: TOML has no octal that begins with 0.
 func checkUmask(s string) problem {
 	if n, err := strconv.ParseUint(s, 8, 16); err != nil || n > 0o777 {
 		return problem{show(s) + " is not a mask in octal", `write it like "0027"`}
@@ -102,6 +108,7 @@ func checkUmask(s string) problem {
 	return problem{}
 }
 
+// checkZone asks the package that will use the zone, with a spec that is right.
 func checkZone(zone string) problem {
 	_, err := schedule.Parse(zone, "@daily")
 	for _, err := range joined(err) {

@@ -1,13 +1,12 @@
 package config
 
-import (
-	"time"
-
-	"rota/scheduler"
-)
+import "time"
 
 // settings are all keys there are, with their defaults: those of the top of the main file, and
-// in the tables among them all others.
+// in the tables among them all others. What is stored to new(T) is of a part that is not built
+// (later.go); whoever builds it gives it a field.
+//
+// The upper bounds stand for "this is a slip", and are far from what anybody needs.
 func (l *loader) settings() []key {
 	c := l.cfg
 	notify := []key{none(text("url", "", new(string))), none(texts("command", new([]string)))}
@@ -24,6 +23,7 @@ func (l *loader) settings() []key {
 			texts("env_pass", &c.Host.EnvPass, checkVariable),
 		),
 		table("redis", l.redisSettings()...),
+		// A millisecond is the resolution of PEXPIRE; a day is the most that package locking takes.
 		table("lease",
 			duration("ttl", "30s", &c.Lease.TTL, time.Millisecond, day),
 			duration("renew_every", "5s", &c.Lease.RenewEvery, time.Millisecond, day),
@@ -38,6 +38,7 @@ func (l *loader) settings() []key {
 			level("level", "info", &c.Log.Level),
 			word("format", "auto", &c.Log.Format, "auto", "text", "json", "journal"),
 		),
+		// The output of a run is one value in Redis, sent whole: hence a bound in its size.
 		table("history",
 			count("keep", 50, 1, 10_000, &c.History.Keep),
 			duration("max_age", "14d", &c.History.MaxAge, time.Second, longest),
@@ -47,12 +48,15 @@ func (l *loader) settings() []key {
 			duration("drain", "60s", &c.Shutdown.Drain, 0, longest),
 		),
 
+		// The keys of [defaults] are those of jobs: it has none of its own.
 		{name: "defaults", kind: aTable, set: l.setJobDefaults},
 		named("jobs", jobKeys(new(Job)), l.collect),
 		named("notify", notify, func(at place, values map[string]any) bool { return read(at, "notify", values, notify) }),
 	}
 }
 
+// redisSettings: url, password and password_file are put together by finishRedis. Nothing here is
+// checked in a way that would show a value.
 func (l *loader) redisSettings() []key {
 	r := &l.cfg.Redis
 	return []key{

@@ -6,9 +6,11 @@ import (
 	"strconv"
 )
 
+// sizeForm has the units of IEC 80000-13 alone: KB is 1000 bytes to some and 1024 to others. Nine
+// digits are enough for any size and too few to overflow.
 var sizeForm = regexp.MustCompile(`^([0-9]{1,9})(B|KiB|MiB|GiB)$`)
 
-// size is a number of bytes, between least and most.
+// size is a number of bytes between least and most, both included. With def "" it has no default.
 func size(name, def string, dst *int, least, most int) key {
 	k := key{name: name, kind: aSize, set: func(at place, v any) bool {
 		if n, ok := v.(int64); ok {
@@ -24,7 +26,7 @@ func size(name, def string, dst *int, least, most int) key {
 			at.fault(problem{show(s) + " is not a size", `write it like "16KiB"; the units are B, KiB, MiB and GiB`})
 			return false
 		}
-		n, _ := strconv.Atoi(form[1]) // nine digits at most
+		n, _ := strconv.Atoi(form[1])
 		n <<= map[string]int{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30}[form[2]]
 		if n < least || n > most {
 			at.faultf("%s is not between %s and %s", s, showSize(least), showSize(most))

@@ -20,6 +20,7 @@ const maxSyntaxFaults = 50
 // The source is never nil; it is empty if nothing could be decoded.
 func parse(rep *report, name string, text []byte) *source {
 	broken := &source{name: name, torn: true}
+	// There is no source yet that could tell a place.
 	fault := func(line int, key string, pr problem) {
 		rep.faults = append(rep.faults, Fault{File: name, Line: line, Key: key, Problem: pr.text, Hint: pr.hint})
 	}
@@ -56,6 +57,8 @@ type syntaxFault struct {
 	problem
 }
 
+// attempt decodes lines as a whole, or says in our words why that fails. The decoder's Line is that
+// of the end of what it read, its Start never is.
 func attempt(name string, lines []string) (*source, *syntaxFault) {
 	text := strings.Join(lines, "\n")
 	src, err := decode(name, text)
@@ -80,6 +83,8 @@ func attempt(name string, lines []string) (*source, *syntaxFault) {
 	return nil, bad
 }
 
+// These see lines and no strings or arrays of several: what they take for a header may be part of
+// one. The price is a fault too many or too few after the first; a file with one is refused anyway.
 var (
 	headerLine = regexp.MustCompile(`^\s*\[\[?[^\[\]=,#]+\]\]?\s*(#.*)?$`)
 	keyLine    = regexp.MustCompile(`^\s*[A-Za-z0-9_."'-]+\s*=`)
@@ -100,7 +105,7 @@ func without(name string, lines []string, bad *syntaxFault) ([]string, *source, 
 		better   func(next *syntaxFault) bool
 	}
 	moved := func(next *syntaxFault) bool { return next.line != bad.line }
-	var spans []span
+	var spans []span // from the smallest cut to the largest
 	line := lines[bad.line-1]
 	header := headerLine.MatchString(line)
 	switch {

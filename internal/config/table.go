@@ -111,6 +111,7 @@ func (j *Job) ScheduleHash() string {
 	}{j.Schedule.Specs(), j.Timezone, !j.Enabled})
 }
 
+// args is what is executed, so that a shell line and the same words as argv are one definition.
 func (j *Job) args() []string {
 	if j.Shell != "" {
 		return jobs.Shell(j.Shell)

@@ -36,7 +36,8 @@ func pairs(name string, dst *map[string]string, wrong func(name, value string) p
 	}}
 }
 
-// table has keys of its own, which are read like those of any table.
+// table has keys of its own, which are read like those of any table. Its default is made of theirs,
+// so that setting it sets all of them.
 func table(name string, keys ...key) key {
 	def := make(map[string]any)
 	for _, k := range keys {
@@ -53,7 +54,9 @@ func table(name string, keys ...key) key {
 	}}
 }
 
-// named is a table of tables under names that the user chooses, each with the same keys.
+// named is a table of tables under names that the user chooses, as [jobs.NAME], each with the same
+// keys. It says what the usual slips are: an array of tables, as other formats have it, and a key
+// that stands above the first header with a name.
 func named(name string, keys []key, each func(at place, values map[string]any) bool) key {
 	return key{name: name, kind: aTable, keys: keys, set: func(at place, v any) bool {
 		tables, ok := v.(map[string]any)
