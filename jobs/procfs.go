@@ -14,6 +14,9 @@ import (
 
 // carries reads a process' environment. One that may not be read is not of the run.
 func (p *procs) carries(pid int) (bool, error) {
+	if p.mark == nil {
+		return false, nil
+	}
 	// In the middle of an exec, and of an exit, a process has no environment for a moment.
 	for tries := 0; ; tries++ {
 		environ, err := p.readProc(pid, "environ")

@@ -86,25 +86,24 @@ func (p *procs) search() (failed error) {
 			slices.ContainsFunc(p.held, func(c proc) bool { return c.pid == pid }) {
 			continue
 		}
-		switch group, err := unix.Getpgid(pid); {
-		case err != nil || group == 0: // gone, or a kernel thread
-		case group == p.group:
-			failed = errors.Join(failed, p.hold(pid, p.isMember))
-		case p.mark != nil:
-			if carries, err := p.carries(pid); err != nil || carries {
-				failed = errors.Join(failed, err, p.hold(pid, func(pid int) bool {
-					carries, _ := p.carries(pid)
-					return carries
-				}))
-			}
+		group, err := unix.Getpgid(pid)
+		if err != nil || group == 0 { // gone, or a kernel thread
+			continue
+		}
+		if group == p.group {
+			failed = errors.Join(failed, p.hold(pid))
+		} else if carries, err := p.carries(pid); err != nil {
+			failed = errors.Join(failed, err)
+		} else if carries {
+			failed = errors.Join(failed, p.hold(pid))
 		}
 	}
 	return failed
 }
 
-// hold takes hold of a process that is of the run. is asks that again after the pidfd was opened:
-// from then on the two are the same process.
-func (p *procs) hold(pid int, is func(pid int) bool) error {
+// hold takes hold of a process that is of the run. It looks again after the pidfd was opened: from
+// then on the two are the same process. It may have left the group meanwhile.
+func (p *procs) hold(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -115,9 +114,11 @@ func (p *procs) hold(pid int, is func(pid int) bool) error {
 		fd = -1
 	}
 	c := proc{pid, fd}
-	if !is(pid) {
-		c.close()
-		return nil
+	if !p.isMember(pid) {
+		if carries, err := p.carries(pid); err != nil || !carries {
+			c.close()
+			return err
+		}
 	}
 	p.held = append(p.held, c)
 	if group, err := unix.Getpgid(pid); err == nil && group != p.group {

@@ -79,6 +79,7 @@ type Keeper struct {
 	mu       sync.Mutex // taken before a lease's
 	leases   map[*Lease]struct{}
 	inFlight int
+	asleep   bool // the planner looks again only when it is woken
 	closed   bool
 }
 
@@ -144,20 +145,24 @@ func (k *Keeper) Keep(ctx context.Context, g Grant) *Lease {
 	k.mu.Lock()
 	l.mu.Lock()
 	var loss *LossError
+	soon := k.asleep
 	if k.closed {
 		loss = l.end(ReasonClosed)
-		l.over = true
+		l.finish()
 	} else {
 		k.leases[l] = struct{}{}
 		loss = l.judge(now)
 		if now.WallAhead(g.Sent) > clockJump {
 			l.due = now.mono
 		}
+		soon = soon || l.due.Sub(now.mono) <= clockCheck // else the planner looks in time
 	}
 	l.mu.Unlock()
 	k.mu.Unlock()
 	k.report(l, loss)
-	k.poke()
+	if soon {
+		k.poke()
+	}
 	return l
 }
 

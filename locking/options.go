@@ -90,7 +90,7 @@ func (o Options) complete() (Options, naming, error) {
 	if o.TTL < minTTL || o.TTL > o.MaxTTL {
 		fault("TTL: %s is not between %s and MaxTTL (%s)", o.TTL, minTTL, o.MaxTTL)
 	}
-	if o.Margin < 0 || o.Margin >= o.TTL {
+	if o.Margin < 0 || o.TTL > 0 && o.Margin >= o.TTL {
 		fault("Margin: %s is not between 0 and TTL (%s)", o.Margin, o.TTL)
 	}
 	trusted := (&Grant{TTL: o.TTL, Margin: o.Margin}).trusted()

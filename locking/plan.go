@@ -89,7 +89,7 @@ func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
 		}
 		l.mu.Unlock()
 	}
-	if len(k.leases) > 0 {
+	if k.asleep = len(k.leases) == 0; !k.asleep {
 		wait = min(wait, clockCheck)
 	}
 	if len(due) > 0 && k.inFlight < maxInFlight {

@@ -173,10 +173,12 @@ func TestProperty17_AHungServerDoesNotDelayTheEnd(t *testing.T) {
 			defer c.heal(s, p)
 			start, deadline := time.Now(), lease.Deadline()
 			lostBy(t, lease, ReasonDeadline, 2*time.Second)
-			if took := time.Since(start); took > time.Second {
+			// The bubble above shows it to the nanosecond; here a busy machine has its say.
+			const slack = 200 * time.Millisecond
+			if took := time.Since(start); took > time.Second+slack {
 				t.Errorf("the context ended %s after the hang began, want within the TTL, 1s", took)
 			}
-			if late := time.Since(deadline); late > 50*time.Millisecond {
+			if late := time.Since(deadline); late > slack {
 				t.Errorf("the context ended %s after the trust deadline", late)
 			}
 		})

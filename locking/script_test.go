@@ -125,10 +125,8 @@ func TestScript_APipelineWithoutAnswerIsAnErrorForEach(t *testing.T) {
 			return n == 3
 		})
 		for i, r := range script.RunAll(t.Context(), c, calls) {
-			if i < 2 && (r.Err != nil || r.Value != fmt.Sprint(i)) {
-				t.Errorf("reply %d, before the loss: got %v, %v", i, r.Value, r.Err)
-			}
-			if i >= 2 && !errors.Is(r.Err, ErrUnavailable) {
+			// Of those answered before the loss go-redis may keep the answer or not.
+			if answered := i < 2 && r.Err == nil && r.Value == fmt.Sprint(i); !answered && !errors.Is(r.Err, ErrUnavailable) {
 				t.Errorf("reply %d: got %v, %v, want ErrUnavailable", i, r.Value, r.Err)
 			}
 		}

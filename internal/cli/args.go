@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,6 +44,20 @@ func takes(names ...string) cobra.PositionalArgs {
 			return &exitError{code: exitUsage, text: fmt.Sprintf("%s: argument %s is missing", c.Name(), names[len(args)]), hint: hint}
 		}
 		return nil
+	}
+}
+
+// asUsage gives the errors of a check of arguments their exit code, whoever wrote the check.
+func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		return nil
+	}
+	return func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if _, ok := errors.AsType[*exitError](err); err == nil || ok {
+			return err
+		}
+		return &exitError{code: exitUsage, text: err.Error(), hint: "see '" + c.CommandPath() + " -h'"}
 	}
 }
 

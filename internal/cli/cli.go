@@ -74,9 +74,9 @@ func (a *app) root() *cobra.Command {
 Identical daemons run on many hosts with the same table of jobs. For each tick they race for
 one lease in Redis; one host wins, runs the job, and hands it a fencing token.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid config, 69 Redis unreachable,
-75 the lock is held by another. Answers go to standard output, everything else to standard
-error. NO_COLOR is honoured.`,
+Exit codes: 0 done; 1 failed, also when Redis refuses the login or a command; 2 wrong usage or
+invalid config; 69 Redis unreachable; 75 the lock is held by another. Answers go to standard
+output, everything else to standard error. NO_COLOR is honoured.`,
 		Example: `  rota demo
   rota check -c rota.toml && rota run -c rota.toml
   rota status --watch`,
@@ -94,6 +94,9 @@ error. NO_COLOR is honoured.`,
 	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
 		a.triggerCmd(), a.demoCmd(), a.versionCmd())
+	for _, c := range root.Commands() {
+		c.Args = asUsage(c.Args)
+	}
 	return root
 }
 

@@ -95,7 +95,7 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 	for i := range entries {
 		e := &entries[i]
 		row := []string{
-			stamp(e.Tick), since(e.Tick, now), e.Job, e.Outcome, orDash(e.Host), tokenOf(e),
+			clock(e.Tick, now), since(e.Tick, now), e.Job, e.Outcome, orDash(e.Host), tokenOf(e),
 			lagOf(e), tookOf(e), orDash(e.Run), reasonOf(e, now),
 		}
 		if one {

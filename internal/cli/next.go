@@ -70,7 +70,7 @@ func (a *app) next(args []string, f nextFlags) error {
 	t := newTable(false, "", "TICK", "LOCAL", "ZONE", "", "JOB")
 	for d := range ticks {
 		s := d.Job.Schedule
-		t.row(stamp(d.Tick), d.Tick.In(s.Location()).Format("Mon 2006-01-02 15:04:05 -07:00"), s.Zone(), since(d.Tick, now), d.Job.Name)
+		t.row(stamp(d.Tick), d.Tick.In(s.Location()).Format(localFormat), s.Zone(), since(d.Tick, now), d.Job.Name)
 	}
 	_, err = t.WriteTo(a.stdout)
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -74,11 +75,13 @@ func (s *session) explain(err error) error {
 		return refusal(where, answer.Error())
 	}
 	e := &exitError{code: exitUnreachable, text: where + " is unreachable: " + s.cause(err)}
-	if s.cfg.Redis.Embedded() {
+	switch {
+	case s.cfg.Redis.Embedded() && errors.Is(err, os.ErrPermission):
+		e.hint = "only the user of its daemon can use it"
+	case s.cfg.Redis.Embedded():
 		e.hint = "it lives in the daemon: start one with 'rota run -c " + s.cfg.Path + "'"
-		if errors.Is(err, os.ErrPermission) {
-			e.hint = "only the user of its daemon can use it"
-		}
+	case strings.HasPrefix(s.cfg.Redis.URL, "rediss:") && (isTimeout(err) || errors.Is(err, io.EOF)):
+		e.hint = "redis.url is for TLS (rediss); a server without it answers nothing"
 	}
 	return e
 }
@@ -122,14 +125,18 @@ func (s *session) cause(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Sprintf("%q: %s", dns.Name, dns.Err)
 	}
-	timeout, ok := errors.AsType[net.Error](err)
-	if errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout() {
+	if isTimeout(err) {
 		return fmt.Sprintf("no answer within %s", s.cfg.Redis.OpTimeout)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return plain(op.Err.Error())
 	}
 	return plain(err.Error())
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
 // configName is the config as messages about hosts name it.

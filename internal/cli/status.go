@@ -107,7 +107,8 @@ type jobView struct {
 
 	job    *config.Job
 	newest *ledger.Entry // the newest run, running or not
-	left   time.Duration // of its lease, if it is running
+	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
+	left   time.Duration // of the newest run's lease, if it is running
 }
 
 // view reads the fleet's state, of one job unless only is "".
@@ -128,7 +129,7 @@ func (s *session) view(ctx context.Context, only string) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The newest eight entries hold the last run that ended, and all that is known of it.
+	// Eight hold a run that goes on, the last one that ended, and all that is known of it.
 	recent, err := ask(ctx, s, func(ctx context.Context) (all [][]ledger.Entry, err error) {
 		all, v.Now, err = s.led.Recent(ctx, names, 8)
 		return all, err
@@ -155,32 +156,53 @@ func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, host
 	if !state.Waiting.IsZero() {
 		v.Waiting = &state.Waiting
 	}
-	var running *ledger.Entry
+	running := v.sort(entries)
+	if running != nil {
+		v.Running, v.Holder, v.Run, v.newest = true, &running.Host, &running.Run, running
+		if state.HolderRun == running.Run {
+			v.left = state.Left
+		}
+	}
+	if v.newest != nil {
+		v.Token = &v.newest.Token
+	}
+	v.State = v.state(hosts)
+	return v
+}
+
+// sort finds among the entries of the job those that matter now, and returns the run that is
+// running, nil if none is.
+func (v *jobView) sort(entries []ledger.Entry) (running *ledger.Entry) {
+	var ended, unrun *ledger.Entry
 	for i := range entries {
 		e := &entries[i]
 		if e.Token > 0 && (v.newest == nil || e.Token > v.newest.Token) {
 			v.newest = e
 		}
 		switch {
+		case e.Run == "" && e.Kind == ledger.Manual:
+			// A request that was refused; who asked was told, and no tick went without a run.
+		case e.Run == "":
+			unrun = later(unrun, e)
 		case e.Outcome != ledger.OutcomeRunning:
-			if v.Last == nil || endOf(e).After(endOf(v.Last)) {
-				v.Last = e
-			}
+			ended = later(ended, e)
 		case running == nil || e.Token > running.Token:
 			running = e
 		}
 	}
-	if v.newest != nil {
-		v.Token = &v.newest.Token
+	if unrun != nil && (ended == nil || unrun.At().After(ended.At())) {
+		v.unrun = unrun
 	}
-	if running != nil {
-		v.Running, v.Holder, v.Run, v.newest, v.Token = true, &running.Host, &running.Run, running, &running.Token
-		if state.HolderRun == running.Run {
-			v.left = state.Left
-		}
+	v.Last = later(ended, unrun)
+	return running
+}
+
+// later is the entry that got its outcome last; either may be nil.
+func later(a, b *ledger.Entry) *ledger.Entry {
+	if a == nil || b != nil && endOf(b).After(endOf(a)) {
+		return b
 	}
-	v.State = v.state(hosts)
-	return v
+	return a
 }
 
 // state is the one word for a job: what keeps it from running, or what it does, or how it went.

@@ -34,7 +34,7 @@ func (v *view) writeAll(w *bytes.Buffer, s *session, colour bool) {
 		}
 		_, _ = h.WriteTo(w)
 	}
-	v.writeNotes(w, s)
+	v.writeBelow(w, func(notes *bytes.Buffer) { v.writeNotes(notes, s) })
 }
 
 // writeJob writes the only job of the view, in full.
@@ -44,22 +44,25 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	t.row("job", j.Name)
 	t.row("state", word(j.State))
 	t.row("schedule", j.Schedule+" ("+j.Timezone+")")
-	next := "-"
 	if j.Next != nil {
-		next = fmt.Sprintf("%s, %s, local %s", stamp(*j.Next), since(*j.Next, v.Now),
-			j.Next.In(j.job.Schedule.Location()).Format("Mon 2006-01-02 15:04:05 -07:00"))
-	}
-	t.row("next", next)
-	if e := j.Last; e != nil {
-		t.row("last", fmt.Sprintf("%s %s, %s", e.Outcome, stamp(endOf(e)), since(endOf(e), v.Now)))
-		if reason := reasonOf(e, v.Now); reason != "" {
-			t.row("", reason)
+		t.row("next", fmt.Sprintf("%s, %s", stamp(*j.Next), since(*j.Next, v.Now)))
+		if zone := j.job.Schedule.Location(); zone.String() != "UTC" {
+			t.row("", j.Next.In(zone).Format(localFormat)+" there")
 		}
+	} else {
+		t.row("next", "-")
+	}
+	t.row("last", v.last(j))
+	if e := j.Last; e != nil {
 		if e.Run != "" {
 			t.row("", fmt.Sprintf("run %s on %s, took %s", e.Run, e.Host, tookOf(e)))
 		}
-	} else {
-		t.row("last", "-")
+		if reason := reasonOf(e, v.Now); reason != "" {
+			t.row("", reason)
+		}
+	}
+	if j.unrun != nil && j.unrun != j.Last {
+		t.row(j.unrun.Outcome, reasonOf(j.unrun, v.Now))
 	}
 	holder := "-"
 	if j.Running {
@@ -75,33 +78,45 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	t.row("token", tokenOf(j.newest))
 	t.row("lag", lagOf(j.newest))
 	_, _ = t.WriteTo(w)
-	v.writeHostNotes(w, s)
+	v.writeBelow(w, func(notes *bytes.Buffer) { v.writeHostNotes(notes, s) })
+}
+
+// writeBelow separates notes from what stands above them, if there are any.
+func (v *view) writeBelow(w *bytes.Buffer, write func(*bytes.Buffer)) {
+	var notes bytes.Buffer
+	if write(&notes); notes.Len() > 0 {
+		fmt.Fprintln(w)
+		_, _ = notes.WriteTo(w)
+	}
 }
 
 // writeNotes says what the tables have no room for: why jobs are not as they should be.
 func (v *view) writeNotes(w *bytes.Buffer, s *session) {
-	var notes bytes.Buffer
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		if j.Waiting != nil {
-			fmt.Fprintf(&notes, "%s: tick %s waits for the lock\n", j.Name, clock(*j.Waiting, v.Now))
+			fmt.Fprintf(w, "%s: tick %s waits for the lock\n", j.Name, clock(*j.Waiting, v.Now))
 		}
-		if e := j.Last; e != nil && e.Outcome != string(jobs.Succeeded) {
-			text := e.Outcome
-			if reason := reasonOf(e, v.Now); reason != "" {
-				text += ": " + reason
-			}
-			if e.Run != "" {
-				text += " (run " + e.Run + ")"
-			}
-			fmt.Fprintf(&notes, "%s: %s\n", j.Name, plain(text))
+		if j.Last != nil && j.Last.Outcome != string(jobs.Succeeded) {
+			v.writeNote(w, j.Last)
+		}
+		// Ticks that fall by the wayside beside runs that succeed: nothing in the table shows it.
+		if j.unrun != nil && j.unrun != j.Last {
+			v.writeNote(w, j.unrun)
 		}
 	}
-	v.writeHostNotes(&notes, s)
-	if notes.Len() > 0 {
-		fmt.Fprintln(w)
-		_, _ = notes.WriteTo(w)
+	v.writeHostNotes(w, s)
+}
+
+func (v *view) writeNote(w *bytes.Buffer, e *ledger.Entry) {
+	text := e.Job + ": " + e.Outcome
+	if reason := reasonOf(e, v.Now); reason != "" {
+		text += ": " + reason
 	}
+	if e.Run != "" {
+		text += " (run " + e.Run + ")"
+	}
+	fmt.Fprintln(w, plain(text))
 }
 
 func (v *view) writeHostNotes(w *bytes.Buffer, s *session) {

@@ -54,6 +54,10 @@ func clock(t, now time.Time) string {
 // stamp is an instant in UTC, whole.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
+// localFormat is for an instant in a job's zone. It has the offset, because a fold has two of
+// one local time.
+const localFormat = "Mon 2006-01-02 15:04:05 -07:00"
+
 // took is a measured length of time to three digits.
 func took(d time.Duration) string {
 	switch {

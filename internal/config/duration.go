@@ -41,7 +41,7 @@ func parseDuration(s string) (time.Duration, problem) {
 	}
 	wrong := problem{show(s) + " is not a duration", `write it like "90s", "5m", "1h30m" or "14d"`}
 	// Number by number: time.ParseDuration knows no d, and anything may stand before and after one.
-	var sum time.Duration
+	var sum int64 // nanoseconds
 	for rest := s; rest != "" || s == ""; {
 		n := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
 		if n <= 0 {
@@ -54,9 +54,9 @@ func parseDuration(s string) (time.Duration, problem) {
 		}
 		rest = rest[n+len(unit):]
 
-		factor := time.Duration(1)
+		factor := int64(1)
 		if unit == "d" {
-			unit, factor = "h", 24
+			unit, factor = "h", int64(day/time.Hour)
 		}
 		d, err := time.ParseDuration(number + unit)
 		// Its errors have no types. A number that is one, before a unit that is one, is too large.
@@ -66,12 +66,12 @@ func parseDuration(s string) (time.Duration, problem) {
 		if err != nil {
 			return 0, wrong
 		}
-		if d > math.MaxInt64/factor || sum > math.MaxInt64-d*factor {
+		if int64(d) > math.MaxInt64/factor || sum > math.MaxInt64-int64(d)*factor {
 			return 0, tooLong(s)
 		}
-		sum += d * factor
+		sum += int64(d) * factor
 	}
-	return sum, problem{}
+	return time.Duration(sum), problem{}
 }
 
 // digits tells whether number is one at all, so that what was wrong with it is its size.

@@ -108,8 +108,8 @@ func (l *loader) finishSchedule(f found, j *Job) {
 		zoneAt = place{rep: f.at.rep, src: l.main, path: []string{"timezone"}}
 	}
 	for _, w := range j.Schedule.Warnings() {
-		if strings.HasPrefix(w, "timezone ") {
-			zoneAt.warn(problem{text: strings.TrimPrefix(w, "timezone ")})
+		if ofZone, ok := strings.CutPrefix(w, "timezone "); ok {
+			zoneAt.warn(problem{text: ofZone})
 			continue
 		}
 		at.warn(problem{text: w})

@@ -16,7 +16,6 @@ type loader struct {
 	env  environment
 	rep  report
 	cfg  *Config
-	dir  string  // of the main file, absolute
 	main *source // the main file
 
 	include  []string

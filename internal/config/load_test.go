@@ -390,6 +390,26 @@ func TestLoad_SchedulesTaken(t *testing.T) {
 	}
 }
 
+func TestLoad_AsTheDaemonDoes(t *testing.T) {
+	path := write(t, map[string]string{
+		"rota.toml":     "include = ['jobs.d/*.toml']\n[host]\nname = 'web-1'\n[redis]\npassword_file = 'pw'\n",
+		"jobs.d/a.toml": "[jobs.a]\nschedule = '@daily'\nshell = 'true'\n",
+		"secrets/pw":    "x\n",
+	})
+	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Join(filepath.Dir(path), "secrets"))
+	t.Chdir(filepath.Dir(path))
+	c, err := Load("rota.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Path != path || !slices.Equal(c.Files, []string{"rota.toml", "jobs.d/a.toml"}) {
+		t.Errorf("Path = %q, Files = %q, want %q and the files as they were named", c.Path, c.Files, path)
+	}
+	if len(c.Jobs) != 1 || c.Redis.Password.Reveal() != "x" {
+		t.Errorf("Load = %+v, want its job and its password", c)
+	}
+}
+
 func TestFind_FlagThenEnvironmentThenDefault(t *testing.T) {
 	t.Setenv("ROTA_CONFIG", "")
 	if got := Find(""); got != "/etc/rota/rota.toml" {

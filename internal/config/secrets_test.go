@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // G06: characters that URLs and editors treat in their own way arrive as they were meant.
@@ -49,6 +51,30 @@ func TestLoad_PasswordsArrive(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the config takes for a URL, the client must too: it gets the one that is left.
+func TestLoad_URLsTheClientUnderstands(t *testing.T) {
+	for url, addr := range map[string]string{
+		"redis://127.0.0.1":                      "127.0.0.1:6379",
+		"redis://redis_1.example.org:7000/3":     "redis_1.example.org:7000",
+		"redis://[::1]:6379/0":                   "[::1]:6379",
+		"rediss://me:3cr3t@redis.example.org/1/": "redis.example.org:6379",
+		"unix:///run/redis.sock":                 "/run/redis.sock",
+		"unix://me:3cr3t@/run/redis.sock?db=2":   "/run/redis.sock",
+	} {
+		c := mustLoad(t, "[redis]\nurl = '"+url+"'\n")
+		opt, err := redis.ParseURL(c.Redis.URL)
+		if err != nil || opt.Addr != addr || opt.Password != "" || opt.Username != "" {
+			t.Errorf("url %s became %s, of which the client says %+v, %v; want %s and no password", url, c.Redis.URL, opt, err, addr)
+		}
+		if c.Redis.Embedded() {
+			t.Errorf("url %s is embedded", url)
+		}
+	}
+	if c := mustLoad(t, "[redis]\nurl = 'embedded'\n"); !c.Redis.Embedded() || c.Redis.URL != "embedded" {
+		t.Errorf("url embedded = %+v, want it embedded", c.Redis)
 	}
 }
 

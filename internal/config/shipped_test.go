@@ -117,7 +117,7 @@ func TestShipped_EveryKey(t *testing.T) {
 		}
 
 		v := decodeValue(t, e.value)
-		if !k.set(place{src: &source{}}, v) {
+		if !k.set(place{src: &source{}, path: []string{k.name}}, v) {
 			t.Errorf("line %d: %s refuses the value shown, %s", e.line, name, e.value)
 		}
 		def := ""

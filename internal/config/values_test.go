@@ -98,8 +98,16 @@ func TestDistance_CountsSlips(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "abc", 3}, {"abc", "abd", 1}, {"abc", "ac", 1}, {"ac", "abc", 1},
-		{"abc", "acb", 1}, {"ca", "abc", 3}, {"kitten", "sitting", 3},
+		{"", "", 0},
+		{"abc", "abc", 0},
+		{"abc", "", 3},
+		{"", "abc", 3},
+		{"abc", "abd", 1},
+		{"abc", "ac", 1},
+		{"ac", "abc", 1},
+		{"abc", "acb", 1},
+		{"ca", "abc", 3},
+		{"kitten", "sitting", 3},
 	} {
 		if got := distance(tc.a, tc.b); got != tc.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)

@@ -67,9 +67,9 @@ type board struct {
 	ticks, runs, doubles int // so far, as the logs have it
 }
 
-// patience is how long a row waits for a host that says nothing. The last rank of nine hosts has
-// its turn after about 200 ms.
-const patience = 600 * time.Millisecond
+// patience is how long a row waits for hosts that say nothing. The last rank of nine has its turn
+// after some 200 ms, and whoever is late may claim the tick until the next one is due.
+const patience = 1200 * time.Millisecond
 
 func newBoard(hosts, jobs []string) *board {
 	return &board{
@@ -123,28 +123,32 @@ func (b *board) add(e event, now time.Time) {
 	}
 }
 
-// row finds the row of an event, or makes it. Nil: it was shown already.
+// row finds the row of an event, and makes those of its tick if they are not there: the jobs are
+// all due at the same ticks. Nil: it was shown already.
 func (b *board) row(e event, now time.Time) *row {
-	if !e.tick.After(b.shown[e.job]) {
-		return nil
-	}
-	r := &row{
-		tick: e.tick, job: e.job, index: slices.Index(b.jobs, e.job),
-		cells: make([]cell, len(b.hosts)), seen: now,
-	}
-	for i, name := range b.hosts {
-		if slices.Contains(b.dead, name) {
-			r.cells[i] = killed
+	var of *row
+	for i, job := range b.jobs {
+		if !e.tick.After(b.shown[job]) {
+			continue
+		}
+		r := &row{tick: e.tick, job: job, index: i, cells: make([]cell, len(b.hosts)), seen: now}
+		at, found := slices.BinarySearchFunc(b.pending, r, func(x, y *row) int {
+			return cmp.Or(x.tick.Compare(y.tick), cmp.Compare(x.index, y.index))
+		})
+		if !found {
+			for k, name := range b.hosts {
+				if slices.Contains(b.dead, name) {
+					r.cells[k] = killed
+				}
+			}
+			b.pending = slices.Insert(b.pending, at, r)
+			b.ticks++
+		}
+		if job == e.job {
+			of = b.pending[at]
 		}
 	}
-	at, found := slices.BinarySearchFunc(b.pending, r, func(x, y *row) int {
-		return cmp.Or(x.tick.Compare(y.tick), cmp.Compare(x.index, y.index))
-	})
-	if !found {
-		b.pending = slices.Insert(b.pending, at, r)
-		b.ticks++
-	}
-	return b.pending[at]
+	return of
 }
 
 // die says that a host was killed, and returns the jobs whose runs are lost with it.
@@ -181,4 +185,9 @@ func (b *board) flush(now time.Time, all bool) []*row {
 	rows := b.pending[:n:n]
 	b.pending = b.pending[n:]
 	return rows
+}
+
+// waits tells whether a row of a tick, or of one before it, is still to be shown.
+func (b *board) waits(tick time.Time) bool {
+	return len(b.pending) > 0 && !b.pending[0].tick.After(tick)
 }

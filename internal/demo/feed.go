@@ -62,6 +62,7 @@ type message struct {
 	ended   bool     // it has ended, with code
 	code    int      // -1: by a signal
 	remains *remains // what the kill left of it
+	asked   bool     // no host: somebody asked for the end
 }
 
 // queue hands messages over, in order, without ever making the sender wait.

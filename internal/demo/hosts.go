@@ -26,15 +26,15 @@ type host struct {
 // tailLines is how much of a log is shown when its host failed.
 const tailLines = 12
 
-// startHost starts a daemon. Its log and its end come by the queue; wg counts who brings them.
+// startHost starts a daemon. Its log and its end come by the queue; wg counts who brings them. The
+// end of ctx kills it.
 //
 // The caller must stay on its operating system thread for as long as the daemon runs: the kernel
 // sends the parent-death signal when the thread that forked ends (PR_SET_PDEATHSIG in prctl(2)).
 func startHost(ctx context.Context, opt *Options, name, config string, q *queue, wg *sync.WaitGroup) (*host, error) {
 	h := &host{name: name, config: config}
 	args := append(append([]string{}, opt.Args...), "-c", config)
-	// What ends it is a signal that it can act on, not the end of the context.
-	h.cmd = exec.CommandContext(context.WithoutCancel(ctx), opt.Exe, args...)
+	h.cmd = exec.CommandContext(ctx, opt.Exe, args...)
 	h.cmd.Env = daemonEnv()
 	log := &lines{host: h, to: q}
 	h.cmd.Stdout, h.cmd.Stderr = log, log

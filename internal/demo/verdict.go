@@ -2,15 +2,20 @@ package demo
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"rota/scheduler/ledger"
 )
 
+// The results of a [Verdict].
+const (
+	Passed = "passed" // no faults
+	Failed = "failed"
+)
+
 // A Verdict is what the ledger and the jobs' own file say of a demo. Its JSON is one object.
 type Verdict struct {
-	Result string `json:"result"` // "passed" if there are no faults, else "failed"
+	Result string `json:"result"` // Passed or Failed
 
 	Hosts int       `json:"hosts"`
 	Jobs  []string  `json:"jobs"`
@@ -53,10 +58,10 @@ type evidence struct {
 	from, until time.Time
 	early       bool
 
-	due      []tickOf       // computed from the schedules
-	entries  []ledger.Entry // of the ledger, oldest first
-	witness  []testimony    // of the jobs' own file, in its order
-	illegible []string      // lines of the file that are no testimony
+	due       []tickOf       // computed from the schedules
+	entries   []ledger.Entry // of the ledger, oldest first
+	witness   []testimony    // of the jobs' own file, in its order
+	illegible []string       // lines of the file that are no testimony
 
 	killed   string
 	leftOver []string // what they are
@@ -102,12 +107,12 @@ func judge(e evidence) *Verdict {
 		if end.well {
 			v.Drained++
 		} else {
-			v.fault("%s %s", end.host, end.how)
+			v.fault("%s", end.how)
 		}
 	}
-	v.Result = "passed"
+	v.Result = Passed
 	if len(v.Faults) > 0 {
-		v.Result = "failed"
+		v.Result = Failed
 	}
 	return v
 }
@@ -197,9 +202,9 @@ func (v *Verdict) compare(e *evidence) {
 			v.fault("the jobs' file has a run that the ledger does not know: %s on %s with token %d", r.tickOf, r.host, r.token)
 		}
 	}
-	for i, r := range runsOf(e.entries) {
-		_ = i
-		if !witnessed[r] && succeeded(e.entries, r) {
+	for i := range e.entries {
+		entry := &e.entries[i]
+		if r := runOf(entry); isRun(entry) && entry.Outcome == "succeeded" && !witnessed[r] {
 			v.fault("the ledger has a run that wrote nothing: %s on %s with token %d", r.tickOf, r.host, r.token)
 		}
 	}
@@ -245,21 +250,20 @@ func (v *Verdict) countTakeovers(entries []ledger.Entry) {
 	}
 }
 
-// runsOf are the runs among entries, as a run would tell it.
+// runsOf are the runs among entries, in their order.
 func runsOf(entries []ledger.Entry) []testimony {
 	var runs []testimony
 	for i := range entries {
 		if e := &entries[i]; isRun(e) {
-			runs = append(runs, testimony{tickOf{e.Job, e.Tick.Unix()}, e.Token, e.Host})
+			runs = append(runs, runOf(e))
 		}
 	}
 	return runs
 }
 
-func succeeded(entries []ledger.Entry, r testimony) bool {
-	return slices.ContainsFunc(entries, func(e ledger.Entry) bool {
-		return e.Token == r.token && e.Job == r.job && e.Outcome == "succeeded"
-	})
+// runOf is an entry of a run as the run itself tells it.
+func runOf(e *ledger.Entry) testimony {
+	return testimony{tickOf{e.Job, e.Tick.Unix()}, e.Token, e.Host}
 }
 
 // String names a tick as people do.

@@ -41,6 +41,7 @@ const (
 	dim    paint = "2"
 	good   paint = "1;32"
 	bad    paint = "1;31"
+	red    paint = "31"
 	warned paint = "33"
 	noted  paint = "1;36"
 )
@@ -68,10 +69,10 @@ func pad(text string, columns int) string {
 // header says what is to be seen, in three lines, and names the columns.
 func (v *view) header(lasts time.Duration) []string {
 	lines := []string{
-		fmt.Sprintf("rota demo: %d daemons on this machine share a table of jobs. There is no leader.", len(v.hosts)),
-		"For each tick they race in Redis: one wins, and runs the job under a new token.",
-		fmt.Sprintf("Jobs: %s, every second, a few ms; %s, every second, %d ms. Ends after %s.",
-			quickJob, slowJob, slowTime.Milliseconds(), lasts),
+		v.paint(bold, "rota demo") + fmt.Sprintf(": %d daemons, one Redis, no leader. For every tick of a job they race:", len(v.hosts)),
+		"one wins, and runs it under a higher token; the others lose, or leave it to it.",
+		fmt.Sprintf("%s takes a few ms, %s %d ms; both are due every second. Ends in %s.",
+			quickJob, slowJob, slowTime.Milliseconds(), short(lasts)),
 		"",
 	}
 	var names strings.Builder
@@ -87,7 +88,6 @@ func (v *view) header(lasts time.Duration) []string {
 	}
 	head := pad("tick UTC", tickWidth) + gap + pad("job", jobWidth) + gap + names.String() +
 		pad("fencing token", tokenWidth) + gap + fmt.Sprintf("%*s", lagWidth, "lag")
-	lines[0] = strings.Replace(lines[0], "rota demo", v.paint(bold, "rota demo"), 1)
 	if !v.wide() {
 		lines = append(lines, v.paint(dim, v.legend()))
 	}
@@ -128,7 +128,7 @@ func (v *view) cell(c cell) (mark, word string, p paint) {
 	case missed:
 		return v.mark("!", "!"), "missed", bad
 	case killed:
-		return v.mark("✕", "x"), "killed", bad
+		return v.mark("✕", "x"), "killed", red
 	case silent:
 	}
 	return " ", "", dim
@@ -206,8 +206,8 @@ func (v *view) died(host string, jobs []string) []string {
 	job := strings.Join(jobs, " and ")
 	return []string{
 		v.rule(bad, fmt.Sprintf("%s killed with SIGKILL, in the middle of %s", host, job)),
-		v.under(fmt.Sprintf("its run of %s is lost; its lease ends in at most %s, and until then", job, short(leaseTTL))),
-		v.under("nobody else may run " + job + ": who can tell that it is dead, and not just slow?"),
+		v.under(fmt.Sprintf("its run of %s is lost; its lease ends in at most %s, and nobody else", job, short(leaseTTL))),
+		v.under("runs " + job + " until then: it might be slow, and not dead"),
 	}
 }
 
@@ -225,6 +225,22 @@ func (v *view) takeover(t *takeover) []string {
 // remain says that a killed host left processes behind.
 func (v *view) remain(host string, n int) string {
 	return v.rule(bad, fmt.Sprintf("%s of %s outlived it by %s", plural(n, "process", "processes"), host, short(leaseTTL)))
+}
+
+// drained says how the hosts ended that were asked to.
+func (v *view) drained(ends []ending) string {
+	var well, badly []string
+	for _, e := range ends {
+		if e.well {
+			well = append(well, e.host)
+		} else {
+			badly = append(badly, e.host)
+		}
+	}
+	if len(badly) > 0 {
+		return v.rule(bad, list(badly)+" did not end well")
+	}
+	return v.rule(noted, list(well)+" drained on SIGTERM")
 }
 
 // status is the line at the bottom: what goes on now.
@@ -259,6 +275,17 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + many
+}
+
+// list joins names as people do, as far as there is room.
+func list(names []string) string {
+	if len(names) > wideHosts {
+		return plural(len(names), "host", "hosts")
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // short is a duration in seconds, as people say it.

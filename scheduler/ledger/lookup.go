@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Recent returns of each job, in the order of jobs, its newest run entries and its newest skip
-// or miss, and Redis' clock. It reads what [Ledger.History] reads, but only the end of it, so
-// that a view of the whole table costs little. Entries are in no order; n is how many stream
-// entries of runs are read, of which a run has at most a few: 8 hold at least the two newest.
+// Recent returns the newest entries of each job, in the order of jobs, and Redis' clock. It reads
+// what [Ledger.History] reads, but only the end of it, so that a view of the whole table costs
+// little: the newest n skips and misses, and the newest n things that were recorded of runs,
+// which are two or three a run. The entries of a job are in no order.
 func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry, time.Time, error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
@@ -22,7 +22,7 @@ func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry,
 	skips := make([]*redis.XMessageSliceCmd, len(jobs))
 	for i, job := range jobs {
 		runs[i] = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", n)
-		skips[i] = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", 1)
+		skips[i] = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", n)
 	}
 	if err := exec(ctx, pipe); err != nil {
 		return nil, time.Time{}, fmt.Errorf("recent: %w", err)

@@ -139,7 +139,9 @@ func (r *rig) ask(c Claim) Decision {
 	return d
 }
 
-func (r *rig) what(c Claim) string { return fmt.Sprintf("%s tick %d by %s", c.Kind, r.nth(c.Tick), c.Host) }
+func (r *rig) what(c Claim) string {
+	return fmt.Sprintf("%s tick %d by %s", c.Kind, r.nth(c.Tick), c.Host)
+}
 
 // want sends one claim and wants this answer, "held waiting" with what was decided.
 func (r *rig) want(answer string, c Claim) Decision {
@@ -195,7 +197,9 @@ func (r *rig) wantHistory(want ...string) {
 	if err != nil {
 		r.Fatalf("History() = %v, want no error", err)
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Or(a.Tick.Compare(b.Tick), a.At().Compare(b.At()), cmp.Compare(a.Token, b.Token)) })
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(a.Tick.Compare(b.Tick), a.At().Compare(b.At()), cmp.Compare(a.Token, b.Token))
+	})
 	got := make([]string, len(entries))
 	for i, e := range entries {
 		tick := fmt.Sprint(r.nth(e.Tick))

@@ -55,8 +55,8 @@ func newFields(six string, eitherDay bool) (fields, error) {
 // possible reports whether any date matches. Over 400 years each date of the calendar falls on
 // each weekday, so the day of week takes none away.
 func (f *fields) possible() bool {
+	const leapYear = 2000
 	for month := time.January; month <= time.December; month++ {
-		leapYear := 2000
 		if f.month>>month&1 != 0 && (f.eitherDay || f.dayOfMonth&daysOf(leapYear, month) != 0) {
 			return true
 		}
@@ -66,15 +66,15 @@ func (f *fields) possible() bool {
 
 // daysOf is the set of the days that a month has.
 func daysOf(year int, month time.Month) uint64 {
+	const shorter = 1<<time.April | 1<<time.June | 1<<time.September | 1<<time.November
 	length := 31
-	switch month {
-	case time.April, time.June, time.September, time.November:
+	switch {
+	case shorter>>month&1 != 0:
 		length = 30
-	case time.February:
+	case month == time.February && year%4 == 0 && (year%100 != 0 || year%400 == 0):
+		length = 29
+	case month == time.February:
 		length = 28
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			length = 29
-		}
 	}
 	return 1<<(length+1) - 2
 }

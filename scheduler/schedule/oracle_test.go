@@ -227,7 +227,7 @@ func TestSchedule_AgreesSecondBySecond(t *testing.T) {
 	}
 	specs := []string{
 		"*/10 30 2 * * *", "15 30 2 * * *", "30 0 2,3 * * *", "*/20 * * * * *", "59 59 1 * * *", "5-50/15 0-59/20 0-4 * * *",
-		"0 0 0-23 * * *", "45 */7 2,3 * * *", "59 44 0 * * *",
+		"0 0 0-23 * * *", "45 */7 2,3 * * *", "10 44,45 0 * * *",
 	}
 	for _, change := range changes {
 		for _, spec := range specs {

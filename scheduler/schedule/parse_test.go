@@ -46,6 +46,7 @@ func TestParse_Accepts(t *testing.T) {
 		{"P22 end of the month", "0 0 31 * *", "2026-01-31 00:00; 2026-03-31 00:00; 2026-05-31 00:00; 2026-07-31 00:00; 2026-08-31 00:00; 2026-10-31 00:00; 2026-12-31 00:00"},
 		{"every, from the epoch", "@every 7h", "2026-01-01 07:00,14:00,21:00; 2026-01-02 04:00"},
 		{"every, in seconds", "@every 1000ms", "2026-01-01 00:00:01,00:00:02"},
+		{"every, as long as may be", "@every 2014800h", "2199-11-06 00:00"},
 		{"yearly", "@yearly", "2027-01-01 00:00; 2028-01-01 00:00"},
 		{"annually", "@annually", "2027-01-01 00:00"},
 		{"monthly", "@monthly", "2026-02-01 00:00; 2026-03-01 00:00"},
@@ -128,6 +129,7 @@ func TestParse_Refuses(t *testing.T) {
 		{"P16 hash in a range", "H(0-29)/10 * * * *", []string{"minute", "H (a hash"}},
 		{"random", "0~59 * * * *", []string{"minute", "random"}},
 		{"P21 overflow", "@every 2562047h", []string{"absurdly long", "2200"}},
+		{"P21 a little too long", "@every 2014801h", []string{"absurdly long"}},
 		{"P21 more than 64 bits", "@every 999999999999d", []string{"@every"}},
 		{"P21 a sum above 64 bits", "@every 106000d2000d", []string{"292 years"}},
 		{"step of zero", "*/0 * * * *", []string{"minute", "step 0"}},
@@ -219,7 +221,11 @@ func TestParse_ZoneDatabaseIsCompiledIn(t *testing.T) {
 
 func TestParse_ReportsAllFaults(t *testing.T) {
 	_, err := Parse("Nowhere/City", "61 2 * * Sunday", "TZ=Local 0 25 * * *", "0 2 * * *", "@reboot")
-	joined, ok := err.(interface{ Unwrap() []error })
+	type several interface {
+		error
+		Unwrap() []error
+	}
+	joined, ok := errors.AsType[several](err)
 	if !ok {
 		t.Fatalf("Parse: got %T, want joined errors", err)
 	}

@@ -140,8 +140,10 @@ func TestSchedule_EndsOfTime(t *testing.T) {
 			for _, at := range extremes {
 				checkWalk(t, s, at)
 			}
-			if tick, ok := s.Next(time.Unix(maxTick, 0)); ok {
-				t.Errorf("%s: Next after the year 9999 = %s", s, tick)
+			for _, seconds := range []int64{maxTick, math.MaxInt64} {
+				if tick, ok := s.Next(time.Unix(seconds, 0)); ok {
+					t.Errorf("%s: Next after the year 9999 = %s", s, tick)
+				}
 			}
 			if tick, ok := s.Prev(time.Unix(minTick, 0)); ok {
 				t.Errorf("%s: Prev before the year 1 = %s", s, tick)

@@ -74,16 +74,15 @@ func (p *parser) warnDays(dayOfMonth, dayOfWeek string, f *fields) {
 		p.warnf("day of week %s starts with *, so the day of month must match too: some other crons "+
 			"take either", dayOfWeek)
 	}
-	if f.dayOfMonth&daysOf(2001, time.February) == 0 {
-		p.warnLate(dayOfMonth, f)
-	}
+	p.warnLate(dayOfMonth, f)
 }
 
 // warnLate speaks of months that have none of the days: nothing is moved to their last day.
 func (p *parser) warnLate(dayOfMonth string, f *fields) {
+	const commonYear = 2001
 	var without []string
 	for month := time.January; month <= time.December; month++ {
-		if f.month>>month&1 != 0 && f.dayOfMonth&daysOf(2001, month) == 0 {
+		if f.month>>month&1 != 0 && f.dayOfMonth&daysOf(commonYear, month) == 0 {
 			without = append(without, month.String())
 		}
 	}

@@ -1,0 +1,66 @@
+package locking
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"rota/internal/redistest"
+)
+
+// What the library adds to the two round trips that a lease cannot do without. Compare the
+// two lines of one run.
+func BenchmarkAcquireRelease(b *testing.B) {
+	s := redistest.Server(b)
+	l := newLocker(b, s.Client(), Options{})
+	mustRelease(b, mustAcquire(b, l, "warm-up"))
+	b.Run("two bare EVALSHA", func(b *testing.B) {
+		b.ReportAllocs()
+		lock := []string{"rota:lock:{bare}", "rota:lock:{bare}:fence"}
+		for b.Loop() {
+			token := NewToken().Reveal()
+			if err := l.client.EvalSha(b.Context(), l.acquire.SHA(), lock, token, 30_000, 0, 60_000, "h").Err(); err != nil {
+				b.Fatal(err)
+			}
+			if err := l.client.EvalSha(b.Context(), l.release.SHA(), lock[:1], token).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("TryAcquire and Release", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			lease, err := l.TryAcquire(b.Context(), "lease")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := lease.Release(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// One pipeline for all leases that are due.
+func BenchmarkRenew(b *testing.B) {
+	s := redistest.Server(b)
+	l := newLocker(b, s.Client(), Options{TTL: time.Hour})
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n, " leases"), func(b *testing.B) {
+			grants := make([]Grant, n)
+			for i := range grants {
+				lease := mustAcquire(b, l, fmt.Sprint(b.Name(), i))
+				defer mustRelease(b, lease)
+				grants[i] = *lease.grant
+			}
+			for b.Loop() {
+				for _, err := range l.renewAll(b.Context(), grants) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/lease")
+		})
+	}
+}
