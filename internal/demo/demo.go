@@ -62,7 +62,8 @@ const (
 	upWithin     = 10 * time.Second
 	settleWithin = 5 * time.Second
 	drainWithin  = 15 * time.Second // above shutdown.drain
-	killAfter    = 300 * time.Millisecond
+	aMoment      = 300 * time.Millisecond
+	killAfter    = 300 * time.Millisecond // below slowTime
 	pulse        = 40 * time.Millisecond
 )
 

@@ -177,8 +177,8 @@ func (d *demo) settle(ctx context.Context, due []tickOf) {
 		}
 		return err == nil
 	})
-	moment := time.Now().Add(killAfter)
-	d.pump(ctx, patience, func() bool { return time.Now().After(moment) && len(d.board.pending) == 0 })
+	read := time.Now().Add(aMoment)
+	d.pump(ctx, patience, func() bool { return time.Now().After(read) && len(d.board.pending) == 0 })
 }
 
 // drain asks the hosts that are left to end, waits for that, and says how they did.

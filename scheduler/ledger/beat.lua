@@ -26,7 +26,7 @@ redis.call('PEXPIRE', HOSTS, 86400000)
 local hosts = {}
 local flat = redis.call('HGETALL', HOSTS)
 for i = 1, #flat, 2 do
-  local beat = tonumber(string.match(flat[i + 1], '^%d+')) or 0
+  local beat = tonumber(string.match(flat[i + 1], '^%d+') or 0)
   if now - beat > tonumber(ARGV[5]) then
     redis.call('HDEL', HOSTS, flat[i])
   else

@@ -59,7 +59,7 @@ local function epoch(id, now)
     v = int(now) .. '-' .. id
     redis.call('SET', key, v, 'PX', EPOCH_KEPT)
   end
-  return v, tonumber(string.match(v, '^%d+')) or 0
+  return v, tonumber(string.match(v, '^%d+') or 0)
 end
 
 local function run_key(run) return ns .. 'run:' .. run end

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// This file searches in local seconds and knows nothing of zones. It goes from set bit to set bit:
+// the rest of today, then days of this month, then months. The years between two leap days
+// cost some nanoseconds each, and a field that matches nothing soon is never tried value by value.
+
 // next returns the first local second at or after the given one that matches, or never.
 func (f *fields) next(local int64) int64 {
 	day := floorDiv(local, secondsPerDay)
@@ -16,6 +20,7 @@ func (f *fields) next(local int64) int64 {
 			return day*secondsPerDay + second
 		}
 	}
+	// Today is over; what is left are later days, each of which begins with f.first.
 	match &^= 1<<(dayOfMonth+1) - 1
 	for match == 0 {
 		if month++; month > time.December {
@@ -43,6 +48,7 @@ func (f *fields) prev(local int64) int64 {
 			return day*secondsPerDay + second
 		}
 	}
+	// What is left are earlier days, each of which ends with f.last.
 	match &= 1<<dayOfMonth - 1
 	for match == 0 {
 		if month--; month < time.January {
@@ -60,6 +66,7 @@ func (f *fields) prev(local int64) int64 {
 }
 
 // days returns the days of a month that match, day n at bit n. first is the 1st, in days since 1970.
+// One shift by the weekday of the 1st lays the week over the month.
 func (f *fields) days(year int, month time.Month, first int64) uint64 {
 	if f.month>>month&1 == 0 {
 		return 0
@@ -71,7 +78,8 @@ func (f *fields) days(year int, month time.Month, first int64) uint64 {
 	return f.dayOfMonth & f.weekdays[weekday] & daysOf(year, month)
 }
 
-// clockFrom returns the first match of a day at or after a second of that day.
+// clockFrom returns the first match of a day at or after a second of that day. Whenever a larger unit
+// moves on, the smaller ones start from their first match, which f.first holds.
 func (f *fields) clockFrom(second int64) (int64, bool) {
 	h, m, s := int(second/3600), int(second/60%60), int(second%60)
 	if f.hour>>h&1 != 0 {
@@ -90,7 +98,8 @@ func (f *fields) clockFrom(second int64) (int64, bool) {
 	return 0, false
 }
 
-// clockUpTo returns the last match of a day at or before a second of that day.
+// clockUpTo returns the last match of a day at or before a second of that day. It is clockFrom in a
+// mirror: smaller units restart from their last match, which f.last holds.
 func (f *fields) clockUpTo(second int64) (int64, bool) {
 	h, m, s := int(second/3600), int(second/60%60), int(second%60)
 	if f.hour>>h&1 != 0 {
@@ -109,10 +118,12 @@ func (f *fields) clockUpTo(second int64) (int64, bool) {
 	return 0, false
 }
 
+// clock is a time of day in seconds after midnight.
 func clock(hour, minute, second int) int64 {
 	return int64(hour*3600 + minute*60 + second)
 }
 
+// firstOfMonth is in days since 1970. A midnight in UTC divides without a rest, before 1970 too.
 func firstOfMonth(year int, month time.Month) int64 {
 	return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix() / secondsPerDay
 }

@@ -11,6 +11,9 @@ import (
 const maxEvery = 230 * 365 * 24 * time.Hour
 
 // every reads "@every D" and returns the seconds between two ticks.
+//
+// The blank is taken strictly: "@every5m" and "@every  5m" are read by some crons and
+// refused by others, and a table should mean the same wherever it is copied to.
 func (p *parser) every(body string) int64 {
 	const example = "write @every 90s, @every 15m or @every 1d12h"
 	text, ok := strings.CutPrefix(body, "@every ")
@@ -37,7 +40,11 @@ func (p *parser) every(body string) int64 {
 	return 0
 }
 
-// parseDuration reads a Go duration in which d stands for 24 hours. It returns what is wrong, or "".
+// parseDuration reads a Go duration in which d stands for 24 hours, also where clocks change. It
+// returns what is wrong, or "".
+//
+// The text is taken apart by number and unit, and time.ParseDuration reads the parts, so that a unit is
+// spelt as everywhere in Go. Each sum is checked: a wrapped one would be a tick in the past.
 func parseDuration(text string) (d time.Duration, reason string) {
 	if strings.ContainsAny(text, "+-") {
 		return 0, "a sign is not allowed"

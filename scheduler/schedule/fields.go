@@ -16,6 +16,8 @@ const secondsPerDay = 24 * 60 * 60
 type fields struct {
 	second, minute, hour, dayOfMonth, month, dayOfWeek uint64
 
+	// The test for a restricted day field is on its text, not on its bits: */1 and 1-31 allow the
+	// same days, and only the first makes both fields necessary.
 	eitherDay bool // both day fields are restricted: a day matches either, else both
 
 	first, last int64     // the earliest and the latest match of a day, in seconds after midnight

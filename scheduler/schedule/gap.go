@@ -82,7 +82,9 @@ func (f *fields) daysApart() int64 {
 	return apart
 }
 
-// dayGap puts the times of day of all rules on one circle, and returns the smallest distance on it.
+// dayGap puts the times of day of all rules on one circle, and returns the smallest distance on it. Two
+// ticks of the schedule lie on the circle at their own distance or, days apart, at that less whole
+// days; so none are nearer to each other than their places are, unless a clock change is between them.
 func dayGap(rules []rule) int64 {
 	oneZone := true
 	for i := range rules {
@@ -90,7 +92,7 @@ func dayGap(rules []rule) int64 {
 	}
 	circle := make([]bool, secondsPerDay)
 	for i := range rules {
-		offsets := map[int64]bool{0: true}
+		offsets := map[int64]bool{0: true} // local time will do, if it is the same for all
 		if !oneZone && rules[i].every == 0 {
 			offsets = rules[i].zone.distinctOffsets()
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A kind is what the syntax knows of one of the six fields.
+// A kind is what the syntax knows of one of the six fields. The table of them never changes.
 type kind struct {
 	name     string
 	min, max int
@@ -29,7 +29,9 @@ const weekdayField = "day of week"
 // normalize checks one field and rewrites it in plain numbers, the week from 0 to 6. It returns what
 // is wrong with the first bad item, or "".
 //
-// The grammar is that of crontab(5) as robfig/cron reads it, less what that accepts by accident.
+// The grammar is that of crontab(5) as robfig/cron reads it, less what that accepts by accident. What
+// is refused is named as it was written, with its bound, and where possible with what to
+// write instead: the reader of the message is looking at the line, not at this package.
 func (k *kind) normalize(field string) (normal, reason string) {
 	var items []string
 	for item := range strings.SplitSeq(field, ",") {
@@ -46,10 +48,17 @@ func (k *kind) item(item string) (normal, reason string) {
 	if item == "" {
 		return "", "empty item; a list is written 1,2,3"
 	}
+	// First, as L-3 and H(0-29)/10 would be taken apart below and named by their pieces.
 	if hint := foreignToken(item); hint != "" {
 		return "", fmt.Sprintf("%q: %s", item, hint)
 	}
 	base, stepText, hasStep := strings.Cut(item, "/")
+	switch {
+	case base == "":
+		return "", fmt.Sprintf("%q has nothing before the slash; write */5", item)
+	case base != "*" && base != "?" && isWildcard(base):
+		return "", fmt.Sprintf("%q is unknown; only a step such as /5 may follow %s", item, base[:1])
+	}
 	step := 1
 	if hasStep {
 		if step, reason = k.step(stepText); reason != "" {
@@ -73,11 +82,13 @@ func (k *kind) item(item string) (normal, reason string) {
 		if low > high {
 			return "", fmt.Sprintf("%s begins after it ends; write %s", base, k.unwrap(low, high))
 		}
+	// N/STEP ends with the field. For 7 that is either itself or, as 0, the whole week: ask.
 	case hasStep && low > k.max:
 		return "", fmt.Sprintf("%s counts from the last value on; write 7, or 0/%d", item, step)
 	case hasStep:
 		high = k.max
 	}
+	// The parser's week ends with Saturday.
 	if high > k.max {
 		return weekList(low, high, step), ""
 	}
@@ -93,7 +104,8 @@ func weekList(low, high, step int) string {
 	return strings.Join(days, ",")
 }
 
-// step reads what follows a slash. A step as large as the field leaves its first value.
+// step reads what follows a slash. A step as large as the field leaves its first value, which is of
+// use in "*/31,1-7" (see foreignToken) and in the week's */7; a larger one is always a misunderstanding.
 func (k *kind) step(text string) (step int, reason string) {
 	step, ok := number(text)
 	size := k.max - k.min + 1
@@ -111,7 +123,7 @@ func (k *kind) step(text string) (step int, reason string) {
 	return step, ""
 }
 
-// value reads a number or a name.
+// value reads a number or a name. Names are taken in ranges and lists too, as all crons of today do.
 func (k *kind) value(text string) (value int, reason string) {
 	highest := k.max
 	if k.name == weekdayField {
@@ -120,6 +132,7 @@ func (k *kind) value(text string) (value int, reason string) {
 	lower := strings.ToLower(text)
 	if value, ok := number(text); ok {
 		switch {
+		// The last field of a Quartz or AWS line is a year.
 		case value > 1900 && value < 2300:
 			return 0, fmt.Sprintf("%s is above %d; there is no year field, a sixth field is seconds and comes first",
 				text, highest)
@@ -178,7 +191,10 @@ func number(text string) (int, bool) {
 }
 
 // foreignToken explains the tokens of other dialects: Quartz' L, W and #, H of Jenkins, ~ and R
-// of OpenBSD's and other crons.
+// of OpenBSD's and other crons. It returns "" for what is none, such as JUL, WED and THU.
+//
+// The way to say "the first Friday" in this grammar is a day of month that starts with * and is
+// restricted all the same: */31 is the 1st, and the star makes both day fields necessary.
 func foreignToken(item string) string {
 	upper := strings.ToUpper(item)
 	isDay := func(text string) bool {

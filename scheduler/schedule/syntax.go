@@ -87,6 +87,8 @@ func (p *parser) warnf(format string, args ...any) {
 func (p *parser) parse(index int, spec, zone string, table *zoneTable) (string, rule) {
 	p.index, p.spec = index, spec
 	faults := len(p.faults)
+	// The parser splits at any blank of Unicode, and a message with a raw control character in it
+	// would be unreadable, so these go before everything else.
 	if len(spec) > maxSpecBytes {
 		p.fault("", "%d bytes are above the limit of %d", len(spec), maxSpecBytes)
 		return spec, rule{}
@@ -129,7 +131,8 @@ func (p *parser) parse(index int, spec, zone string, table *zoneTable) (string, 
 	return text, r
 }
 
-// cutZone splits CRON_TZ=ZONE or TZ=ZONE from the front. Without such a prefix it is false.
+// cutZone splits CRON_TZ=ZONE or TZ=ZONE from the front. Without such a prefix it is false. The parser
+// has the same prefix, and panics when nothing follows it (robfig/cron #554).
 func (p *parser) cutZone(body string) (zone, rest string, ok bool) {
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
 		after, found := strings.CutPrefix(body, prefix)
@@ -146,7 +149,8 @@ func (p *parser) cutZone(body string) (zone, rest string, ok bool) {
 	return "", body, false
 }
 
-// descriptor says what is wrong with a line that starts with @ and is none we know.
+// descriptor says what is wrong with a line that starts with @ and is none we know. They are
+// spelt in one way only, as in cron(8): a table should read the same everywhere.
 func (p *parser) descriptor(body string) {
 	name, _, _ := strings.Cut(strings.ReplaceAll(body, "\t", " "), " ")
 	lower := strings.ToLower(name)
@@ -169,8 +173,13 @@ func (p *parser) descriptor(body string) {
 	}
 }
 
-// fields reads five fields, or six with seconds in front.
+// fields reads five fields, or six with seconds in front. All fields are checked, so that one
+// reading of the table shows all its faults.
 func (p *parser) fields(texts []string) rule {
+	if name, _, ok := strings.Cut(texts[0], "="); ok {
+		p.fault("", "%s= is no part of a spec; only TZ=ZONE or CRON_TZ=ZONE, in capitals, may come first", name)
+		return rule{}
+	}
 	switch len(texts) {
 	case 5:
 		texts = append([]string{"0"}, texts...)
@@ -181,7 +190,7 @@ func (p *parser) fields(texts []string) rule {
 	}
 	faults := len(p.faults)
 	six := make([]string, 0, len(kinds))
-	for i := range kinds {
+	for i := range texts {
 		normal, reason := kinds[i].normalize(texts[i])
 		if reason != "" {
 			p.fault(kinds[i].name, "%s", reason)
@@ -200,6 +209,7 @@ func (p *parser) fields(texts []string) rule {
 		p.neverFires("no month %s has a day %s", texts[4], texts[3])
 		return rule{}
 	}
+	// The stars that decide are those of the text: after the check they are gone from the fields.
 	p.warnFields(texts, &f)
 	return rule{fields: f, fixed: !isWildcard(texts[1]) && !isWildcard(texts[2])}
 }

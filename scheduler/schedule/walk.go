@@ -21,22 +21,26 @@ const (
 	// whatever the clock did in between: twice maxOffset, and a fold.
 	settled = 2*maxOffset + 16*60*60
 
-	// maxSteps ends a search that no rule of a real zone needs; Parse has made sure that a spec
-	// has a tick in every 400 years, which are at most two steps a clock change.
-	maxSteps = 4096
+	// maxSteps ends a search. A spec all of whose times the clocks skip costs up to five steps a
+	// year, so that this is a Gregorian cycle of 400 years; Parse refuses such a spec. Any other has
+	// its tick within a handful of steps, since dates that do not match cost none.
+	maxSteps = 2048
 )
 
 // A rule is one spec: an @every, or fields read in a zone.
 type rule struct {
 	every  int64 // seconds between two ticks; 0: the fields decide
 	fields fields
-	fixed  bool // no wildcard minute or hour: see the package comment
-	zone   *zoneTable
+	fixed  bool       // no wildcard minute or hour: see the package comment
+	zone   *zoneTable // shared by the rules of one Schedule that name the same zone
 }
 
 // A cursor walks the ticks of one rule. The walk is made in local seconds and alternates between two
 // questions: which local second matches next, and does this period of constant offset last
 // until then? It remembers the period, since the next tick is mostly in the same one.
+//
+// Adding to a time.Time and looking at its fields again, as robfig/cron does, mixes the two, and
+// then a midnight that does not exist moves the day of week.
 //
 // The zero cursor with a rule is ready. A cursor is not safe for concurrent use.
 type cursor struct {
@@ -67,6 +71,7 @@ func (c *cursor) from(x int64) (int64, bool) {
 			break
 		}
 		p := c.at(x)
+		// Only from its first instant on is a period's own catching up still to come.
 		if x == p.start && r.catchesUp(p) {
 			return x, true
 		}

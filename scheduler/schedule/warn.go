@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 )
@@ -10,6 +11,7 @@ import (
 func (p *parser) warnZone(name string) {
 	var reason string
 	switch {
+	// Most readers take EST for the zone of New York. It never leaves winter.
 	case name == "EST":
 		reason = `is fixed at -5 hours all year; for summer time write "America/New_York"`
 	case name == "MST":
@@ -24,7 +26,9 @@ func (p *parser) warnZone(name string) {
 	p.warnings = append(p.warnings, fmt.Sprintf("timezone %q %s", name, reason))
 }
 
-// warnFields takes the six fields as they were written.
+// warnFields takes the six fields as they were written, and the sets that they mean. A warning is
+// about what somebody coming from another cron would not expect. It never changes what a
+// spec means, and it is silent about plain lines: one that comes always is read by nobody.
 func (p *parser) warnFields(texts []string, f *fields) {
 	for i := range kinds {
 		p.warnStep(&kinds[i], texts[i])
@@ -36,7 +40,8 @@ func (p *parser) warnFields(texts []string, f *fields) {
 	p.warnDays(texts[3], texts[5], f)
 }
 
-// warnStep speaks of steps that do not divide their field: the count starts anew with it.
+// warnStep speaks of steps that do not divide their field: the count starts anew with it. "*/45" is
+// often meant as every 45 minutes, which is what @every says.
 func (p *parser) warnStep(k *kind, text string) {
 	stepText, ok := strings.CutPrefix(strings.ReplaceAll(text, "?", "*"), "*/")
 	step, isNumber := number(stepText)
@@ -55,10 +60,11 @@ func (p *parser) warnStep(k *kind, text string) {
 	}
 }
 
+// warnDays speaks of the two day fields together: whether one of them is enough hangs on the first
+// character of either, and the third of the usual readings ("the first Monday") on none.
 func (p *parser) warnDays(dayOfMonth, dayOfWeek string, f *fields) {
 	const firstWeek = 1<<8 - 2
-	_, oneWeekday := number(dayOfWeek)
-	oneWeekday = oneWeekday || len(dayOfWeek) == 3
+	oneWeekday := bits.OnesCount64(f.dayOfWeek) == 1
 	stepped := func(text string) bool { return isWildcard(text) && len(text) > 1 }
 	switch {
 	case f.eitherDay && f.dayOfMonth == firstWeek && oneWeekday:
@@ -79,15 +85,18 @@ func (p *parser) warnDays(dayOfMonth, dayOfWeek string, f *fields) {
 
 // warnLate speaks of months that have none of the days: nothing is moved to their last day.
 func (p *parser) warnLate(dayOfMonth string, f *fields) {
-	const commonYear = 2001
+	const commonYear, leapYear = 2001, 2000
 	var without []string
 	for month := time.January; month <= time.December; month++ {
 		if f.month>>month&1 != 0 && f.dayOfMonth&daysOf(commonYear, month) == 0 {
-			without = append(without, month.String())
+			name := month.String()
+			if f.dayOfMonth&daysOf(leapYear, month) != 0 {
+				name += " of a common year"
+			}
+			without = append(without, name)
 		}
 	}
 	if len(without) > 0 {
-		p.warnf("no day of month %s in %s (but for leap years): not moved to the last day", dayOfMonth,
-			strings.Join(without, ", "))
+		p.warnf("no day of month %s in %s, and none is put in its place", dayOfMonth, strings.Join(without, ", "))
 	}
 }

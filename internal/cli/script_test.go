@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"rota/internal/redistest"
+)
+
+// patience bounds every wait of a script.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rota": func() { os.Exit(Main()) }})
+}
+
+// The scripts run the real command line, as processes, against a real redis-server. Besides
+// the commands of testscript they have:
+//
+//	redis [ARG…]                  start a redis-server; $REDIS is its address
+//	redis-do ARG…                 send it a command
+//	redis-freeze                  have it answer nothing
+//	expand FILE…                  put the values of $VARIABLES into files
+//	exits CODE COMMAND ARG…       run a command that must end with the code
+//	never TEXT COMMAND ARG…       run a command, whose code does not matter, that must not print the text
+//	waitfor PATTERN COMMAND ARG…  run a command until what it prints matches
+//	capture NAME PATTERN          set a variable to the first group of what was printed
+//	objects N|+ KEY…              what was printed is N, or some, lines: each an object that has the keys
+func TestMain_Scripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			tb, ok := env.T().(testing.TB)
+			if !ok {
+				return errors.New("the script's T is no testing.TB")
+			}
+			env.Values[fixtureKey{}] = &fixture{t: tb}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"redis":        scriptRedis,
+			"redis-do":     scriptRedisDo,
+			"redis-freeze": func(ts *testscript.TestScript, _ bool, _ []string) { fixtureOf(ts).redis.Freeze() },
+			"expand":       scriptExpand,
+			"exits":        scriptExits,
+			"never":        scriptNever,
+			"waitfor":      scriptWaitFor,
+			"capture":      scriptCapture,
+			"objects":      scriptObjects,
+		},
+	})
+}
+
+// fixture is what a script has besides its files.
+type fixture struct {
+	t     testing.TB
+	redis *redistest.ServerProc
+}
+
+type fixtureKey struct{}
+
+func fixtureOf(ts *testscript.TestScript) *fixture { return ts.Value(fixtureKey{}).(*fixture) }
+
+func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
+	f := fixtureOf(ts)
+	f.redis = redistest.Server(f.t, args...)
+	ts.Setenv("REDIS", f.redis.Addr())
+}
+
+func scriptRedisDo(ts *testscript.TestScript, _ bool, args []string) {
+	do := make([]any, len(args))
+	for i, arg := range args {
+		do[i] = arg
+	}
+	ts.Logf("%v", fixtureOf(ts).redis.Do(do...))
+}
+
+func scriptExpand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		text := os.Expand(ts.ReadFile(file), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o600))
+	}
+}
+
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("%q ended with code %d, want %d", args[1:], got, want)
+	}
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	if err == nil {
+		return 0
+	}
+	e, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		ts.Fatalf("%v", err)
+	}
+	return e.ExitCode()
+}
+
+func scriptNever(ts *testscript.TestScript, _ bool, args []string) {
+	exitCode(ts, ts.Exec(args[1], args[2:]...))
+	for _, stream := range []string{"stdout", "stderr"} {
+		if strings.Contains(ts.ReadFile(stream), args[0]) {
+			ts.Fatalf("%q printed %q on %s", args[1:], args[0], stream)
+		}
+	}
+}
+
+func scriptWaitFor(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(patience); ; {
+		_ = exitCode(ts, ts.Exec(args[1], args[2:]...))
+		if pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%q printed nothing that matches %q within %s", args[1:], args[0], patience)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func scriptCapture(ts *testscript.TestScript, _ bool, args []string) {
+	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("capture %s: nothing printed matches %q with one group", args[0], args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+func scriptObjects(ts *testscript.TestScript, _ bool, args []string) {
+	n := 0
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			ts.Fatalf("line %q is no object: %v", line, err)
+		}
+		for _, key := range args[1:] {
+			if _, ok := object[key]; !ok {
+				ts.Fatalf("object %q has no key %q", line, key)
+			}
+		}
+		n++
+	}
+	if want := args[0]; want == "+" && n == 0 || want != "+" && want != strconv.Itoa(n) {
+		ts.Fatalf("%d lines were printed, want %s", n, want)
+	}
+}
