@@ -32,6 +32,18 @@ func TestCommand_TimeoutEndsGroup(t *testing.T) {
 	wantNone(t, run.ID)
 }
 
+// A stopped program acts on SIGTERM only once it is continued.
+func TestCommand_TimeoutContinues(t *testing.T) {
+	run, out := testRun(t)
+	cmd := command(Shell("trap 'echo bye; exit 0' TERM; kill -STOP $$; echo went on")...)
+	got := cmd.Run(endsWith(t, ErrTimedOut, 200*time.Millisecond), run)
+	check(t, "stopped", got, TimedOut, 0, ErrTimedOut.Error())
+	within(t, got, 200*time.Millisecond, slack)
+	if !strings.HasPrefix(out.String(), "bye\n") {
+		t.Errorf("printed %q, want bye", out)
+	}
+}
+
 // Case E05: what ignores SIGTERM is killed after the grace, and Run returns only then.
 func TestCommand_GraceThenKill(t *testing.T) {
 	run, _ := testRun(t)
