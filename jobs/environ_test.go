@@ -42,16 +42,19 @@ func TestBaseEnv_Layers(t *testing.T) {
 		},
 		{
 			"the job's own wins over what passes, and that over the base", nil, "",
-			[]string{"LANG=de_DE.UTF-8", "PROXY=p", "B=daemon"}, map[string]string{"B": "job", "A": "1", "PATH": "/bin"},
+			[]string{"LANG=de_DE.UTF-8", "PROXY=p", "B=daemon"},
+			map[string]string{"B": "job", "A": "1", "PATH": "/bin"},
 			"PATH=/bin HOME=/ SHELL=/bin/sh LANG=de_DE.UTF-8 TZ=UTC PROXY=p B=job A=1",
 		},
 		{
 			"Rota's names are not theirs", nil, "",
-			[]string{"ROTA_CONFIG=/etc/x"}, map[string]string{"ROTA_RUN": "forged", "ROTAS": "kept"},
+			[]string{"ROTA_CONFIG=/etc/x"},
+			map[string]string{"ROTA_RUN": "forged", "ROTAS": "kept"},
 			path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC ROTAS=kept",
 		},
 		{
-			"an empty value is a value", nil, "", nil, map[string]string{"LANG": ""},
+			"an empty value is a value", nil, "", nil,
+			map[string]string{"LANG": ""},
 			path + " HOME=/ SHELL=/bin/sh LANG= TZ=UTC",
 		},
 	} {

@@ -35,16 +35,19 @@ func TestCommand_StartFailures(t *testing.T) {
 		{"nothing named", Command{}, `start: no program is named`},
 		{"an empty name", Command{Args: []string{""}}, `start: no program is named`},
 		{
-			"not in PATH", Command{Args: []string{"no-such"}, Env: []string{"PATH=/bin:/usr/bin"}},
+			"not in PATH",
+			Command{Args: []string{"no-such"}, Env: []string{"PATH=/bin:/usr/bin"}},
 			`start "no-such": not found in PATH "/bin:/usr/bin"`,
 		},
 		{"no such file", Command{Args: []string{"/no/such"}}, `start "/no/such": "/no/such" not found`},
 		{
-			"a relative file that is not there", Command{Args: []string{"bin/x"}, Dir: dir},
+			"a relative file that is not there",
+			Command{Args: []string{"bin/x"}, Dir: dir},
 			`start "bin/x": "` + dir + `/bin/x" not found`,
 		},
 		{
-			"not executable", Command{Args: []string{plain}},
+			"not executable",
+			Command{Args: []string{plain}},
 			fmt.Sprintf(`start %q: %q is not executable (mode 0644)`, plain, plain),
 		},
 		{
@@ -54,49 +57,60 @@ func TestCommand_StartFailures(t *testing.T) {
 		},
 		{"a directory", Command{Args: []string{dir}}, fmt.Sprintf(`start %q: %q is a directory`, dir, dir)},
 		{
-			"an interpreter line in CR LF", Command{Args: []string{crlf}},
+			"an interpreter line in CR LF",
+			Command{Args: []string{crlf}},
 			fmt.Sprintf(`start %q: bad interpreter line in %q: "/bin/sh\r" does not exist, `+
 				`the line ends in CR LF; save the file with LF line ends`, crlf, crlf),
 		},
 		{
-			"a missing interpreter", Command{Args: []string{lost}},
+			"a missing interpreter",
+			Command{Args: []string{lost}},
 			fmt.Sprintf(`start %q: bad interpreter line in %q: "/no/such/python" does not exist`, lost, lost),
 		},
 		{
-			"an interpreter that is not executable", Command{Args: []string{denied}},
+			"an interpreter that is not executable",
+			Command{Args: []string{denied}},
 			fmt.Sprintf(`start %q: bad interpreter line in %q: %q may not be executed`, denied, denied, plain),
 		},
 		{
-			"no interpreter line", Command{Args: []string{bare}},
+			"no interpreter line",
+			Command{Args: []string{bare}},
 			fmt.Sprintf(`start %q: exec format error: %q has no #! line; begin it with #!/bin/sh, `+
 				`or run it through shell`, bare, bare),
 		},
 		{
-			"an empty file", Command{Args: []string{empty}},
+			"an empty file",
+			Command{Args: []string{empty}},
 			fmt.Sprintf(`start %q: exec format error: %q is empty`, empty, empty),
 		},
 		{
-			"another machine's program", Command{Args: []string{foreign}},
+			"another machine's program",
+			Command{Args: []string{foreign}},
 			fmt.Sprintf(`start %q: exec format error: %q is built for another machine`, foreign, foreign),
 		},
 		{
-			"no such directory", Command{Args: []string{"/bin/true"}, Dir: "/no/such"},
+			"no such directory",
+			Command{Args: []string{"/bin/true"}, Dir: "/no/such"},
 			`start "/bin/true": dir "/no/such" does not exist`,
 		},
 		{
-			"a file as directory", Command{Args: []string{"/bin/true"}, Dir: plain},
+			"a file as directory",
+			Command{Args: []string{"/bin/true"}, Dir: plain},
 			fmt.Sprintf(`start "/bin/true": dir %q is not a directory`, plain),
 		},
 		{
-			"a huge argument", Command{Args: []string{"/bin/true", huge}},
+			"a huge argument",
+			Command{Args: []string{"/bin/true", huge}},
 			`start "/bin/true": argument list too long: `,
 		},
 		{
-			"a NUL in an argument", Command{Args: []string{"/bin/true", secret}},
+			"a NUL in an argument",
+			Command{Args: []string{"/bin/true", secret}},
 			`start "/bin/true": argument 1 contains a NUL byte`,
 		},
 		{
-			"a NUL in the environment", Command{Args: []string{"/bin/true"}, Env: []string{"KEY=" + secret}},
+			"a NUL in the environment",
+			Command{Args: []string{"/bin/true"}, Env: []string{"KEY=" + secret}},
 			`start "/bin/true": environment variable "KEY" contains a NUL byte`,
 		},
 	} {

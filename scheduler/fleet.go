@@ -84,7 +84,7 @@ func (s *Scheduler) self() ledger.Host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ledger.Host{
-		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.opt.Table, Labels: s.opt.Labels,
+		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.table.hash, Labels: s.opt.Labels,
 		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining,
 	}
 }
@@ -103,13 +103,13 @@ func (s *Scheduler) alarmTwin(other *ledger.Host) {
 
 // take races for a run that a person asked for.
 func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
-	i := slices.IndexFunc(s.opt.Jobs, func(j Job) bool { return j.Name == r.Job })
-	if i < 0 || s.isStuck(r.Job) {
+	tab := s.current()
+	job, _ := tab.job(r.Job)
+	if job == nil || s.isStuck(r.Job) {
 		return // a host that has the job, and can run it, answers
 	}
-	job := &s.opt.Jobs[i]
 	asked := r.Asked()
-	t := s.newTry(Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
+	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
 	t.claim.Kind, t.claim.Request, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Force, time.Time{}
 	if job.Disabled {
 		t.claim.Barred = "disabled"
@@ -128,10 +128,11 @@ const requestPatience = 10 * time.Second
 // reopen races for ticks that another host won and gave back. The one that gave a tick back
 // waits a second, so that it does not win it again in the same moment.
 func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
+	tab := s.current()
 	var names []string
-	for _, job := range f.Open {
-		if !s.isStuck(job) && slices.ContainsFunc(s.opt.Jobs, func(j Job) bool { return j.Name == job }) {
-			names = append(names, job)
+	for _, name := range f.Open {
+		if job, _ := tab.job(name); job != nil && !s.isStuck(name) {
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
@@ -145,13 +146,12 @@ func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
 	}
 	var due []Due
 	for _, st := range states {
-		i := slices.IndexFunc(s.opt.Jobs, func(j Job) bool { return j.Name == st.Job })
-		if j := &s.opt.Jobs[i]; !st.Open.IsZero() && j.Schedule != nil && !j.Disabled && s.beginReopen(st) {
+		if j, i := tab.job(st.Job); !st.Open.IsZero() && j.Schedule != nil && !j.Disabled && s.beginReopen(st) {
 			due = append(due, dueAt(j, i, st.Open))
 		}
 	}
 	if len(due) > 0 {
-		s.spawn(func() { s.claimAll(ctx, due) })
+		s.spawn(func() { s.claimAll(ctx, tab, due) })
 	}
 }
 

@@ -20,46 +20,77 @@ const (
 
 // loop starts the race for each tick when it is due. It owns the plan, and ends with ctx.
 func (s *Scheduler) loop(ctx context.Context) {
-	select {
-	case <-s.contact:
-	case <-ctx.Done():
+	if !s.awaitContact(ctx) {
 		return
 	}
 	last := s.clock.Now()
-	p := newPlanner(s.opt.Jobs, last)
-	defer p.stop()
-	s.race(ctx, s.overdue(ctx, last))
+	tab := s.current()
+	p := newPlanner(tab.jobs, last)
+	defer func() { p.stop() }()
+	s.race(ctx, tab, s.overdue(ctx, tab, last))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
+		case <-s.reloaded:
+			tab = s.current()
+			p.restart(tab.jobs, last) // what is due since then is due in the new table too
 		case <-ctx.Done():
 			return
 		}
+		s.progressed()
 		now := s.clock.Now()
 		switch {
 		case now.Before(last.Add(-stepBack)):
 			s.log.Warn("redis clock stepped back", "by", last.Sub(now))
-			p.restart(s.opt.Jobs, now)
+			p.restart(tab.jobs, now)
 		case now.After(last.Add(oversleep)):
 			s.log.Warn("time passed unseen", "by", now.Sub(last))
-			p.restart(s.opt.Jobs, now)
-			s.race(ctx, s.overdue(ctx, now))
+			p.restart(tab.jobs, now)
+			s.race(ctx, tab, s.overdue(ctx, tab, now))
 		}
 		last = now
-		s.race(ctx, newestOfEach(p.take(now)))
+		s.race(ctx, tab, newestOfEach(p.take(now)))
 		timer.Reset(p.wait(now))
 	}
 }
 
+// awaitContact waits until Redis has answered once. It tells whether ctx still lasts.
+func (s *Scheduler) awaitContact(ctx context.Context) bool {
+	look := time.NewTicker(rearm)
+	defer look.Stop()
+	for {
+		s.progressed()
+		select {
+		case <-s.contact:
+			return true
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (s *Scheduler) progressed() { s.progress.Store(new(time.Now())) }
+
+// Progress is when the loop last went round. It does at least every second, whatever Redis
+// does; if it did not, nothing would be claimed any more and somebody should restart it. Zero
+// before Run.
+func (s *Scheduler) Progress() time.Time {
+	if t := s.progress.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
 // overdue finds each job's newest tick that may still start and that the ledger does not
 // know decided: what is due when a daemon starts, or wakes up after a sleep.
-func (s *Scheduler) overdue(ctx context.Context, now time.Time) []Due {
+func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Due {
 	var due []Due
 	var names []string
-	for i := range s.opt.Jobs {
-		if d, ok := newest(&s.opt.Jobs[i], i, now); ok {
+	for i := range tab.jobs {
+		if d, ok := newest(&tab.jobs[i], i, now); ok {
 			due = append(due, d)
 			names = append(names, d.Job.Name)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // race starts the claims for ticks that are due. It does not wait for them.
-func (s *Scheduler) race(ctx context.Context, due []Due) {
+func (s *Scheduler) race(ctx context.Context, tab *table, due []Due) {
 	due = slices.DeleteFunc(due, func(d Due) bool { return s.isStuck(d.Job.Name) })
 	if len(due) == 0 {
 		return
@@ -27,23 +27,23 @@ func (s *Scheduler) race(ctx context.Context, due []Due) {
 				if !sleep(ctx, time.Until(start.Add(turn(r, step)))) {
 					return
 				}
-				group = s.untaken(ctx, group)
+				group = s.untaken(ctx, tab, group)
 			}
-			s.claimAll(ctx, group)
+			s.claimAll(ctx, tab, group)
 		})
 	}
 }
 
 // untaken leaves out the ticks that another host has decided meanwhile: one read an instant.
 // If that fails, everything is claimed: the claim itself decides.
-func (s *Scheduler) untaken(ctx context.Context, due []Due) []Due {
+func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
 	type instant struct{ taken func(int) bool }
 	seen := map[time.Time]instant{}
 	return slices.DeleteFunc(due, func(d Due) bool {
 		in, ok := seen[d.Tick]
 		if !ok {
 			ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-			in.taken, _ = s.opt.Ledger.Taken(ctx, s.opt.Table, d.Tick)
+			in.taken, _ = s.opt.Ledger.Taken(ctx, tab.hash, d.Tick)
 			cancel()
 			seen[d.Tick] = in
 		}
@@ -62,7 +62,7 @@ const (
 )
 
 // claimAll claims ticks in pipelines and settles each.
-func (s *Scheduler) claimAll(ctx context.Context, due []Due) {
+func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 	slots := make(chan struct{}, inFlight)
 	var wg sync.WaitGroup
 	for chunk := range slices.Chunk(due, pipeline) {
@@ -71,7 +71,7 @@ func (s *Scheduler) claimAll(ctx context.Context, due []Due) {
 			defer func() { <-slots }()
 			tries := make([]*try, len(chunk))
 			for i, d := range chunk {
-				tries[i] = s.newTry(d)
+				tries[i] = s.newTry(tab, d)
 			}
 			s.send(ctx, tries)
 		})

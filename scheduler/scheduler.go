@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -54,10 +55,13 @@ type Scheduler struct {
 	clock  *fleetClock
 	redis  presence
 
-	contact chan struct{} // closed when Redis has answered for the first time
-	beatNow chan struct{}
-	killed  chan struct{} // closed by Kill
-	killing sync.Once
+	contact  chan struct{} // closed when Redis has answered for the first time
+	beatNow  chan struct{}
+	reloaded chan struct{} // the loop shall look at the table
+	killed   chan struct{} // closed by Kill
+	killing  sync.Once
+
+	progress atomic.Pointer[time.Time] // of the loop
 
 	work     sync.WaitGroup // races, tries, runs
 	handling sync.WaitGroup // handlers; one that ignores its end may outlive its run
@@ -69,7 +73,8 @@ type Scheduler struct {
 
 	mu       sync.Mutex // guards what follows
 	fleet    []string   // hosts that may claim; replaced, never changed
-	since    time.Time  // when this table was loaded, by Redis' clock
+	table    *table     // in force
+	since    time.Time  // when Redis was first reached, by its clock
 	draining bool
 	decided  map[string]time.Time // the newest tick known decided, by job
 	floors   map[string]int64     // the highest fencing token seen, by lock
@@ -89,19 +94,19 @@ func New(opt Options) (*Scheduler, error) {
 	if opt.OutputBytes == 0 {
 		opt.OutputBytes = 16 << 10
 	}
-	if err := opt.check(); err != nil {
+	tab, err := newTable(opt.Jobs, opt.Table)
+	if err := errors.Join(opt.check(), err); err != nil {
 		return nil, err
 	}
 	s := &Scheduler{
-		opt: opt, log: opt.Logger, id: ulid.Make().String(),
-		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), killed: make(chan struct{}),
+		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
+		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), killed: make(chan struct{}),
 		decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
 		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	var err error
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
 		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace, FailFast: opt.FailFast,
 		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
@@ -141,18 +146,6 @@ func (o *Options) check() error {
 	}
 	if least := LeastTTL(o.RenewEvery, o.LossGrace, o.OpTimeout); o.TTL > 0 && o.TTL < least {
 		faults = append(faults, fmt.Errorf("scheduler: TTL is %s, want %s or more: a lease must outlast three renewals, the grace and a call", o.TTL, least))
-	}
-	seen := map[string]bool{}
-	for i := range o.Jobs {
-		switch j := &o.Jobs[i]; {
-		case j.Name == "":
-			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
-		case seen[j.Name]:
-			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
-		case j.Handler == nil:
-			faults = append(faults, fmt.Errorf("scheduler: job %q has no Handler", j.Name))
-		}
-		seen[o.Jobs[i].Name] = true
 	}
 	return errors.Join(faults...)
 }
@@ -265,16 +258,17 @@ func (s *Scheduler) touch(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	names := make([]string, 0, len(s.opt.Jobs))
-	expire := map[string]time.Duration{}
-	for i := range s.opt.Jobs {
-		j := &s.opt.Jobs[i]
-		d, _ := newest(j, i, s.clock.Now())
-		names = append(names, j.Name)
-		expire[j.Name] = s.expiry(j, d)
-	}
 	wait := time.Duration(0)
 	for sleep(ctx, wait) {
+		tab := s.current()
+		names := make([]string, 0, len(tab.jobs))
+		expire := map[string]time.Duration{}
+		for i := range tab.jobs {
+			j := &tab.jobs[i]
+			d, _ := newest(j, i, s.clock.Now())
+			names = append(names, j.Name)
+			expire[j.Name] = s.expiry(j, d)
+		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 		err := s.opt.Ledger.Touch(call, names, func(job string) time.Duration { return expire[job] })
 		cancel()

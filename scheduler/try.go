@@ -14,6 +14,7 @@ import (
 // try is one host's attempt to win one tick. It is sent with the same run and token until its
 // answer is known or its time is over; each try belongs to one goroutine at a time.
 type try struct {
+	table   *table
 	due     Due
 	claim   ledger.Claim
 	backoff time.Duration
@@ -27,9 +28,9 @@ const (
 	tidyTries = 30
 )
 
-func (s *Scheduler) newTry(d Due) *try {
+func (s *Scheduler) newTry(tab *table, d Due) *try {
 	j := d.Job
-	t := &try{due: d, claim: ledger.Claim{
+	t := &try{table: tab, due: d, claim: ledger.Claim{
 		Job: j.Name, Lock: j.LockName(), Kind: ledger.Scheduled,
 		Tick: d.Tick, Due: d.At, Prev: d.Prev, Deadline: d.Deadline,
 		Run: ulid.Make().String(), Token: locking.NewToken(), Host: s.opt.Host,
@@ -37,7 +38,7 @@ func (s *Scheduler) newTry(d Due) *try {
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
 		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: 10,
-		Table: s.opt.Table, Index: d.Index,
+		Table: tab.hash, Index: d.Index,
 	}}
 	if j.Schedule != nil {
 		t.claim.Count = func(after, until time.Time) (int, time.Time, time.Time) {
@@ -87,7 +88,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	s.mu.Lock()
 	for i, t := range tries {
 		c := &t.claim
-		c.Known, c.Since, c.Floor = s.decided[c.Job], s.since, s.floors[c.Lock]
+		c.Known, c.Since, c.Floor = s.decided[c.Job], s.sinceOf(t.table, c.Job), s.floors[c.Lock]
 		claims[i] = *c
 	}
 	s.mu.Unlock()

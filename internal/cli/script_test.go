@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -27,13 +28,14 @@ func TestMain(m *testing.M) {
 // the commands of testscript they have:
 //
 //	redis [ARG…]                  start a redis-server; $REDIS is its address
-//	redis-do ARG…                 send it a command
+//	redis-do ARG…                 send it a command; what it answers is printed
 //	redis-freeze                  have it answer nothing
 //	expand FILE…                  put the values of $VARIABLES into files
 //	exits CODE COMMAND ARG…       run a command that must end with the code
 //	never TEXT COMMAND ARG…       run a command, whose code does not matter, that must not print the text
 //	waitfor PATTERN COMMAND ARG…  run a command until what it prints matches
 //	capture NAME PATTERN          set a variable to the first group of what was printed
+//	printed TEXT                  what was printed is the text, in which \n and \t are escapes, to the byte
 //	objects N|+ KEY…              what was printed is N, or some, lines: each an object that has the keys
 func TestMain_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -55,6 +57,7 @@ func TestMain_Scripts(t *testing.T) {
 			"never":        scriptNever,
 			"waitfor":      scriptWaitFor,
 			"capture":      scriptCapture,
+			"printed":      scriptPrinted,
 			"objects":      scriptObjects,
 		},
 	})
@@ -81,7 +84,7 @@ func scriptRedisDo(ts *testscript.TestScript, _ bool, args []string) {
 	for i, arg := range args {
 		do[i] = arg
 	}
-	ts.Logf("%v", fixtureOf(ts).redis.Do(do...))
+	fmt.Fprintln(ts.Stdout(), fixtureOf(ts).redis.Do(do...))
 }
 
 func scriptExpand(ts *testscript.TestScript, _ bool, args []string) {
@@ -140,6 +143,13 @@ func scriptCapture(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("capture %s: nothing printed matches %q with one group", args[0], args[1])
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+func scriptPrinted(ts *testscript.TestScript, _ bool, args []string) {
+	want := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(args[0])
+	if got := ts.ReadFile("stdout"); got != want {
+		ts.Fatalf("printed %q, want %q", got, want)
+	}
 }
 
 func scriptObjects(ts *testscript.TestScript, _ bool, args []string) {

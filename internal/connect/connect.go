@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -21,7 +22,10 @@ import (
 //
 // For redis.url = "embedded" it is a client of the server inside the daemon that runs with the
 // same state_dir on this machine.
-func Open(c *config.Config) (*redis.Client, error) {
+func Open(c *config.Config) (*redis.Client, error) { return OpenAs(c, NewLogin(c.Redis)) }
+
+// OpenAs is Open with a login that may change: every new connection uses what it says then.
+func OpenAs(c *config.Config, login *Login) (*redis.Client, error) {
 	if c.Redis.Embedded() {
 		return open(c, &redis.Options{Addr: "embedded", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -33,7 +37,7 @@ func Open(c *config.Config) (*redis.Client, error) {
 		// The config has checked the URL; what ParseURL says could show parts of it.
 		return nil, fmt.Errorf("redis.url: not understood by the client")
 	}
-	opt.Username, opt.Password = c.Redis.Username, c.Redis.Password.Reveal()
+	opt.CredentialsProvider = login.reveal
 	return open(c, opt), nil
 }
 
@@ -50,6 +54,24 @@ func open(c *config.Config, opt *redis.Options) *redis.Client {
 	// servers have.
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(opt)
+}
+
+// Login is the user and password of a client. It is safe for concurrent use.
+type Login struct{ redis atomic.Pointer[config.Redis] }
+
+// NewLogin makes a Login of the config's.
+func NewLogin(r config.Redis) *Login {
+	l := &Login{}
+	l.Set(r)
+	return l
+}
+
+// Set changes the login for connections made from now on.
+func (l *Login) Set(r config.Redis) { l.redis.Store(&r) }
+
+func (l *Login) reveal() (user, password string) {
+	r := l.redis.Load()
+	return r.Username, r.Password.Reveal()
 }
 
 // socket is where an embedded Redis can be reached by other commands on this machine.

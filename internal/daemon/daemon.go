@@ -44,7 +44,8 @@ func Run(ctx context.Context, opt Options) error {
 		log.Warn("embedded redis is for trying: this host is alone, and all history is lost when it stops")
 	}
 	redis.SetLogger(clientLog{log})
-	client, err := connect.Open(c)
+	login := connect.NewLogin(c.Redis)
+	client, err := connect.OpenAs(c, login)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,16 @@ func Run(ctx context.Context, opt Options) error {
 	n := &notifier{log}
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { watchSignals(opt.Signals, ended, log, n, drain, s.Kill) })
+	re := &reloader{log: log, notify: n, scheduler: s, starter: starter, login: login, current: c}
+	wg.Go(func() { watchSignals(opt.Signals, ended, log, n, re.reload, drain, s.Kill) })
+	wg.Go(func() {
+		n.watchdog(ended, func() time.Time {
+			if running.Err() != nil {
+				return time.Now() // draining: the loop has ended as it should
+			}
+			return s.Progress()
+		})
+	})
 	// READY means that the table is in force. Redis may come later: a daemon that waited for it
 	// here would be started again and again at boot.
 	n.ready(fmt.Sprintf("%d jobs", len(c.Jobs)))
@@ -88,14 +98,16 @@ func Run(ctx context.Context, opt Options) error {
 	return err
 }
 
-func watchSignals(signals <-chan os.Signal, ended <-chan struct{}, log *slog.Logger, n *notifier, drain, kill func()) {
+func watchSignals(signals <-chan os.Signal, ended <-chan struct{}, log *slog.Logger, n *notifier, reload, drain, kill func()) {
 	draining := false
 	for {
 		select {
 		case sig := <-signals:
 			switch {
+			case sig == syscall.SIGHUP && draining:
+				log.Info("signal received", "signal", sig.String(), "effect", "none: the daemon is draining")
 			case sig == syscall.SIGHUP:
-				log.Warn("reload is not yet supported", "remedy", "restart the daemon; its runs are drained first")
+				reload()
 			case !draining:
 				draining = true
 				log.Info("signal received", "signal", sig.String(), "effect", "drain; another one kills")

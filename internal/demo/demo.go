@@ -35,9 +35,12 @@ type Options struct {
 	For   time.Duration // how long the hosts race; LeastFor … MostFor
 	Hosts int           // LeastHosts … MostHosts
 
+	Dir     string           // where the temporary folder is made; "": where the system has those
 	View    io.Writer        // gets the live view; required. If it fails, the demo ends early
 	Style   Style            // of the view
 	Signals <-chan os.Signal // the first ends the demo early, the second at once; nil: none
+
+	up time.Duration // how long the hosts may take to come up; 0: upWithin. For tests
 }
 
 func (o *Options) check() error {
@@ -143,7 +146,7 @@ type aim struct {
 
 // prepare makes what the hosts need: a folder, their Redis and their configs.
 func (d *demo) prepare() (err error) {
-	if d.dir, err = os.MkdirTemp("", "rota-demo-"); err != nil {
+	if d.dir, err = os.MkdirTemp(d.opt.Dir, "rota-demo-"); err != nil {
 		return err
 	}
 	d.closers = append(d.closers, func() error { return os.RemoveAll(d.dir) })

@@ -19,7 +19,7 @@ type event struct {
 }
 
 // kind is the message of an event, as package scheduler logs it. A message that is reworded there
-// is no longer understood here; the test with real processes looks for each of them.
+// would no longer be understood here; a test looks for each of them in the scheduler's sources.
 type kind string
 
 const (

@@ -3,6 +3,9 @@ package demo
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +68,27 @@ func TestParseLine_ReadsTheDaemonsLogger(t *testing.T) {
 	want := event{host: "web-1", kind: runStarted, job: quickJob, tick: at(1), token: 7, lag: 1500 * time.Millisecond}
 	if got, ok := parseLine("web-1", text.String()); !ok || got != want {
 		t.Errorf("parseLine(%s) = %+v, %t, want %+v, true", text.String(), got, ok, want)
+	}
+}
+
+// Nothing but these words ties the demo to the scheduler's log.
+func TestKind_IsWhatTheSchedulerLogs(t *testing.T) {
+	files, err := filepath.Glob("../../scheduler/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, k := range []kind{runStarted, runEnded, claimLost, tickLeft, tickSkipped, tickMissed} {
+		if !strings.Contains(all.String(), strconv.Quote(string(k))) {
+			t.Errorf("no %q in the %d files of scheduler", k, len(files))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,8 +121,9 @@ func (d *demo) strike() {
 
 // awaitHosts waits until all hosts are in the ledger.
 func (d *demo) awaitHosts(ctx context.Context) error {
+	limit := cmp.Or(d.opt.up, upWithin)
 	up := map[string]bool{}
-	d.pump(ctx, upWithin, func() bool {
+	d.pump(ctx, limit, func() bool {
 		call, cancel := context.WithTimeout(ctx, opTimeout)
 		defer cancel()
 		hosts, _ := d.ledger.Hosts(call) // it is asked again
@@ -139,7 +141,7 @@ func (d *demo) awaitHosts(ctx context.Context) error {
 		case d.early:
 			return errors.New("ended before all hosts were up")
 		default:
-			return errors.New(h.failed(fmt.Sprintf("did not come up within %s", upWithin)))
+			return errors.New(h.failed(fmt.Sprintf("did not come up within %s", limit)))
 		}
 	}
 	return nil

@@ -28,7 +28,11 @@ type remains struct {
 func awaitGone(procs []proc, config string, limit time.Duration) *remains {
 	began := time.Now()
 	for {
-		procs = append(procs, runsUnder(config)...)
+		for _, p := range runsUnder(config) {
+			if !slices.Contains(procs, p) {
+				procs = append(procs, p)
+			}
+		}
 		procs = slices.DeleteFunc(procs, func(p proc) bool { return !p.lives() })
 		took := time.Since(began)
 		if len(procs) == 0 || took > limit {

@@ -23,12 +23,16 @@ func (v *Verdict) Lines(style Style) []string {
 		lines = append(lines, "  "+pad(r.name, 11)+value+"  "+r.means)
 	}
 	lines = append(lines, "")
-	if v.Result == Passed {
-		return append(lines, paint(good, "Passed: no tick ran twice, and every tick is accounted for."))
-	}
-	lines = append(lines, paint(bad, "Failed:"))
-	for _, f := range v.Faults {
-		lines = append(lines, strings.Split("  "+f, "\n")...)
+	switch {
+	case v.Result != Passed:
+		lines = append(lines, paint(bad, "Failed:"))
+		for _, f := range v.Faults {
+			lines = append(lines, strings.Split("  "+strings.ReplaceAll(f, "\n", "\n    "), "\n")...)
+		}
+	case v.Early:
+		lines = append(lines, paint(good, "Passed, as far as it went: no tick ran twice, and every tick is accounted for."))
+	default:
+		lines = append(lines, paint(good, "Passed: no tick ran twice, and every tick is accounted for."))
 	}
 	return lines
 }

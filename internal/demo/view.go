@@ -131,7 +131,7 @@ func (v *view) cell(c cell) (mark, word string, p paint) {
 		return v.mark("✕", "x"), "killed", red
 	case silent:
 	}
-	return " ", "", dim
+	return "", "", dim
 }
 
 // row is one tick's race.
@@ -156,21 +156,13 @@ func (v *view) row(r *row) string {
 	case r.token != 0:
 		b.WriteString(v.token(r.token) + gap + fmt.Sprintf("%*s", lagWidth, lag(r.lag)))
 	case r.holder != "" && r.alive:
-		b.WriteString(v.paint(warned, v.skip()+r.holder+" still runs it"))
+		b.WriteString(v.paint(warned, r.holder+" still runs it"))
 	case r.holder != "":
-		b.WriteString(v.paint(warned, v.skip()+"lease of "+r.holder+" still lives"))
+		b.WriteString(v.paint(warned, "lease of "+r.holder+" still lives"))
 	default:
 		b.WriteString(v.paint(bad, "nobody claimed it in time"))
 	}
 	return strings.TrimRight(b.String(), " ")
-}
-
-// skip names the outcome where the cell has no room to.
-func (v *view) skip() string {
-	if v.wide() {
-		return ""
-	}
-	return "skipped: "
 }
 
 // token writes a token so that the digits which change within a quarter of an hour, a token

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+
+	"rota/internal/config"
+	"rota/internal/connect"
+	"rota/jobs"
+	"rota/scheduler"
+)
+
+// reloader puts the config of the file in force again: all of it, or nothing.
+type reloader struct {
+	log       *slog.Logger
+	notify    *notifier
+	scheduler *scheduler.Scheduler
+	starter   *jobs.Starter
+	login     *connect.Login
+	current   *config.Config
+}
+
+// reload reads the config again. A bad one changes nothing and is reported whole. What cannot
+// change under a running daemon is named, and waits for the next start.
+func (r *reloader) reload() {
+	r.notify.reloading()
+	defer func() { r.notify.ready(fmt.Sprintf("%d jobs", len(r.current.Jobs))) }()
+	next, err := config.Load(r.current.Path)
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			r.log.Error("reload refused", "fault", strings.TrimRight(line, "\n"), "effect", "the old table stays")
+		}
+		return
+	}
+	if err := r.scheduler.Reload(next.Table(r.starter), next.TableHash()); err != nil {
+		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
+		return
+	}
+	r.login.Set(next.Redis)
+	for _, w := range next.Warnings {
+		r.log.Warn("config warning", "warning", w)
+	}
+	if keys := needRestart(r.current, next); len(keys) > 0 {
+		r.log.Warn("reload left settings as they were", "settings", strings.Join(keys, " "), "remedy", "restart the daemon")
+	}
+	added, removed, changed := compare(r.current.Jobs, next.Jobs)
+	r.log.Info("table reloaded", "jobs", len(next.Jobs), "table", next.TableHash(),
+		"added", added, "removed", removed, "changed", changed)
+	r.current = next
+}
+
+// needRestart names the tables of the config that differ and that a running daemon keeps.
+func needRestart(was, is *config.Config) []string {
+	var keys []string
+	for _, part := range []struct {
+		key     string
+		was, is any
+	}{
+		{"namespace", was.Namespace, is.Namespace},
+		{"state_dir", was.StateDir, is.StateDir},
+		{"host", was.Host, is.Host},
+		{"redis", settled(was.Redis), settled(is.Redis)},
+		{"lease", was.Lease, is.Lease},
+		{"http", was.HTTP, is.HTTP},
+		{"log", was.Log, is.Log},
+		{"history", was.History, is.History},
+		{"shutdown", was.Shutdown, is.Shutdown},
+	} {
+		if !reflect.DeepEqual(part.was, part.is) {
+			keys = append(keys, part.key)
+		}
+	}
+	return keys
+}
+
+// settled is the part of the Redis settings that a running client keeps: all but who it is.
+func settled(r config.Redis) config.Redis {
+	r.Username, r.Password = "", config.Secret{}
+	return r
+}
+
+func compare(was, is []config.Job) (added, removed, changed int) {
+	old := map[string]string{}
+	for i := range was {
+		old[was[i].Name] = was[i].Definition()
+	}
+	for i := range is {
+		def, ok := old[is[i].Name]
+		switch {
+		case !ok:
+			added++
+		case def != is[i].Definition():
+			changed++
+		}
+		delete(old, is[i].Name)
+	}
+	return added, len(old), changed
+}

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// table is the cron table in force. It is replaced as a whole and never changed: whoever holds
+// one, a race or a run, goes on with it.
+type table struct {
+	jobs []Job
+	hash string
+	at   map[string]int // a job's place
+
+	// since is when this host first loaded a job's schedule, by Redis' clock; ticks up to then
+	// are not due. A job that is missing here was there when Redis was first reached.
+	since map[string]time.Time
+}
+
+func newTable(jobs []Job, hash string) (*table, error) {
+	t := &table{jobs: jobs, hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
+	var faults []error
+	for i := range jobs {
+		j := &jobs[i]
+		switch _, twice := t.at[j.Name]; {
+		case j.Name == "":
+			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
+		case twice:
+			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
+		case j.Handler == nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %q has no Handler", j.Name))
+		}
+		t.at[j.Name] = i
+	}
+	return t, errors.Join(faults...)
+}
+
+// job returns the job by that name, nil if the table has none.
+func (t *table) job(name string) (j *Job, index int) {
+	i, ok := t.at[name]
+	if !ok {
+		return nil, -1
+	}
+	return &t.jobs[i], i
+}
+
+// Reload puts another table in force, all of it or, with an error, nothing. Runs that are going
+// on are not touched, and end under the policies they began with. Jobs whose schedule is the
+// same keep their phase; new and edited ones are due from now on, never for what has passed.
+func (s *Scheduler) Reload(jobs []Job, hash string) error {
+	next, err := newTable(jobs, hash)
+	if err != nil {
+		return err
+	}
+	known, now := s.clock.known(), s.clock.Now()
+	s.mu.Lock()
+	old := s.table
+	for i := range jobs {
+		j := &jobs[i]
+		if was, _ := old.job(j.Name); was != nil && was.ScheduleHash == j.ScheduleHash {
+			if since, ok := old.since[j.Name]; ok {
+				next.since[j.Name] = since
+			}
+		} else if known {
+			next.since[j.Name] = now
+		}
+	}
+	s.table = next
+	s.mu.Unlock()
+	select {
+	case s.reloaded <- struct{}{}:
+	default: // the loop has one to look at, and will find the newest
+	}
+	return nil
+}
+
+// current is the table in force.
+func (s *Scheduler) current() *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table
+}
+
+// sinceOf is when a job of the table became due. The caller holds the lock.
+func (s *Scheduler) sinceOf(t *table, job string) time.Time {
+	if since, ok := t.since[job]; ok {
+		return since
+	}
+	return s.since
+}
