@@ -50,7 +50,7 @@ func BenchmarkProcs_Search(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			p := newProcs(os.Getpid(), rand.Text())
+			p := newProcs(os.Getpid(), rand.Text(), newEnvirons())
 			for b.Loop() {
 				if err := p.search(); err != nil {
 					b.Fatal(err)

@@ -24,7 +24,9 @@ import (
 // ended already, or run.Kill is closed, nothing is started.
 //
 // Run waits for every process of the run, also for one that it has no right to signal or that
-// hangs in the kernel. A Command is not changed by Run; several goroutines may use it.
+// hangs in the kernel. A Command is not changed by Run; several goroutines may use it. The program
+// that it is part of must not wait for children in general (wait4(2) with -1): that takes the
+// exit status away, and with it the hold on the pid.
 type Command struct {
 	// Args is the program and its arguments. A program without a slash is looked up in the PATH
 	// of Env, or in [DefaultPath] if Env has none; any other is taken relative to Dir.
@@ -69,7 +71,7 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 	}
 	result := Result{Started: time.Now()}
 	defer out.finish()
-	g := watch(main, run.ID)
+	g := watch(main, newProcs(main.Pid, run.ID, c.Starter.shared()), run.Kill)
 
 	select {
 	case <-g.exited:

@@ -126,8 +126,8 @@ func TestCommand_CauseDecides(t *testing.T) {
 			run, _ := testRun(t)
 			run.Kill = make(chan struct{})
 			// It answers SIGTERM with success, and is believed only as to its code.
-			cmd := command(Shell("trap 'exit 0' TERM; while :; do sleep 0.05; done")...)
-			got := cmd.Run(endsWith(t, c.cause, 200*time.Millisecond), run)
+			cmd := command(Shell("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")...)
+			got := cmd.Run(endsWith(t, c.cause, ready(&run)), run)
 			check(t, "after "+c.cause.Error(), got, c.outcome, 0, c.cause.Error())
 			wantNone(t, run.ID)
 		})
@@ -147,31 +147,28 @@ func TestCommand_CauseDecides(t *testing.T) {
 func TestCommand_KillAlone(t *testing.T) {
 	t.Run("ends the run as lost", func(t *testing.T) {
 		run, _ := testRun(t)
-		run.Kill = closedAfter(t, 200*time.Millisecond)
-		got := command("sleep", "300").Run(t.Context(), run)
+		run.Kill = ready(&run)
+		got := command(Shell("echo ready; exec sleep 300")...).Run(t.Context(), run)
 		check(t, "killed", got, Lost, 137, "jobs: lease lost; ended by SIGKILL")
 	})
 	t.Run("keeps it from starting", func(t *testing.T) {
 		run, _ := testRun(t)
-		kill := make(chan struct{})
-		close(kill)
-		run.Kill = kill
+		run.Kill = now()
 		check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "jobs: lease lost")
 	})
 }
 
-// A lateContext ends while Run looks at it, which gives the program the time to end first.
+// A lateContext ends while Run looks at it, and not before the program has ended.
 type lateContext struct {
 	context.Context
-	err error
+	programEnded func()
+	err          error
 }
 
 func (c *lateContext) Done() <-chan struct{} {
-	time.Sleep(300 * time.Millisecond)
+	c.programEnded()
 	c.err = context.Canceled
-	done := make(chan struct{})
-	close(done)
-	return done
+	return now()
 }
 
 func (c *lateContext) Err() error { return c.err }
@@ -180,7 +177,10 @@ func (c *lateContext) Err() error { return c.err }
 func TestCommand_OwnEndCounts(t *testing.T) {
 	for range 5 { // select takes either of two
 		run, _ := testRun(t)
-		got := command(Shell("exit 3")...).Run(&lateContext{Context: t.Context()}, run)
-		check(t, "exit before the end of ctx", got, Failed, 3, "exit code 3")
+		ctx := &lateContext{Context: t.Context(), programEnded: func() {
+			eventually(t, "the program ends", func() bool { return len(carriersOf(t, run.ID)) == 0 })
+			time.Sleep(50 * time.Millisecond) // until its waiter knows
+		}}
+		check(t, "exit before the end of ctx", command(Shell("exit 3")...).Run(ctx, run), Failed, 3, "exit code 3")
 	}
 }

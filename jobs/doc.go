@@ -40,13 +40,15 @@
 // # What it does not do yet
 //
 // Descendants that left the group and hide or drop their ROTA_RUN are not found: a cleared
-// environment, another user's process, a title written over the environment. When the daemon is
-// killed, grandchildren live on; when it hangs, nothing ends its runs. The warden and cgroups
+// environment, another user's process, a title written over the environment, a process whose
+// memory is held up by something that hangs. When the daemon is killed, grandchildren live on; when it hangs, nothing ends its runs. The warden and cgroups
 // are for these. A command runs as the daemon's user.
 //
 // # Goroutines
 //
-// Each Run of a Command owns two goroutines, one that waits for the main process and one that
-// copies its output, and waits for both. Run of a Func owns one, in which the function is called.
+// Each Run of a Command owns three goroutines and waits for them: one waits for the main process,
+// one for run.Kill, one copies the output. Looking for processes takes a goroutine for the moment
+// of each read; one that the kernel holds up is left behind until it returns.
+// Run of a Func owns one, in which the function is called.
 // A Starter owns one, which keeps an operating system thread to itself, until Close.
 package jobs

@@ -28,17 +28,26 @@ const forever time.Duration = math.MaxInt64
 // which is the group's number too, cannot be given to anybody else, and a signal to the group
 // cannot hit a stranger.
 type group struct {
-	main   *os.Process
-	exited chan struct{} // closed when main has ended; it is a zombie then
-	others *procs        // of the run, without main
-	waiter sync.WaitGroup
+	main    *os.Process
+	others  *procs        // of the run, without main
+	exited  chan struct{} // closed when main has ended; it is a zombie then
+	reaping chan struct{} // closed when its pid is given up
+	owned   sync.WaitGroup
 }
 
-// watch takes main, which leads its own process group, and starts the goroutine that waits for
-// its end. reap must follow.
-func watch(main *os.Process, run string) *group {
-	g := &group{main: main, exited: make(chan struct{}), others: newProcs(main.Pid, run)}
-	g.waiter.Go(func() {
+// watch takes main, which leads its own process group, and starts the group's two goroutines:
+// one waits for its end, one for kill. reap must follow.
+func watch(main *os.Process, others *procs, kill <-chan struct{}) *group {
+	g := &group{main: main, others: others, exited: make(chan struct{}), reaping: make(chan struct{})}
+	g.owned.Go(func() {
+		// The last SIGKILL before a lease ends waits for no search.
+		select {
+		case <-kill:
+			_ = syscall.Kill(-main.Pid, unix.SIGKILL)
+		case <-g.reaping:
+		}
+	})
+	g.owned.Go(func() {
 		defer close(g.exited)
 		for {
 			// WNOWAIT leaves the zombie, see above. An error other than EINTR says that there
@@ -115,7 +124,8 @@ func (g *group) signal(sigs ...syscall.Signal) {
 // reap returns the main process' status, after end, and lets go of the group. The SIGKILL before
 // it is for a member that the search in /proc missed because it was forked meanwhile.
 func (g *group) reap() (*os.ProcessState, error) {
-	g.waiter.Wait()
+	close(g.reaping)
+	g.owned.Wait()
 	_ = syscall.Kill(-g.main.Pid, unix.SIGKILL)
 	return g.main.Wait()
 }

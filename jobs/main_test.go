@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,21 +53,52 @@ func command(args ...string) Command {
 	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute}
 }
 
-// endsWith returns a context that ends with cause after d.
-func endsWith(t *testing.T, cause error, d time.Duration) context.Context {
+// ready makes the run tell when it prints for the first time, which is when it is set up. Time
+// alone says little about that on a loaded machine.
+func ready(run *Run) <-chan struct{} {
+	told := make(chan struct{})
+	var once sync.Once
+	to := run.Output
+	run.Output = writerFunc(func(p []byte) (int, error) {
+		once.Do(func() { close(told) })
+		return to.Write(p)
+	})
+	return told
+}
+
+// endsWith returns a context that ends with cause once event has happened.
+func endsWith(t *testing.T, cause error, event <-chan struct{}) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	timer := time.AfterFunc(d, func() { cancel(cause) })
-	t.Cleanup(func() { timer.Stop() })
+	go func() {
+		select {
+		case <-event:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
 	return ctx
 }
 
-// closedAfter returns a channel that closes after d.
-func closedAfter(t *testing.T, d time.Duration) <-chan struct{} {
+// after returns a channel that closes d after event.
+func after(t *testing.T, event <-chan struct{}, d time.Duration) <-chan struct{} {
 	t.Helper()
+	later := make(chan struct{})
+	go func() {
+		select {
+		case <-event:
+			time.Sleep(d)
+			close(later)
+		case <-t.Context().Done():
+		}
+	}()
+	return later
+}
+
+// now is an event that has happened.
+func now() <-chan struct{} {
 	c := make(chan struct{})
-	timer := time.AfterFunc(d, func() { close(c) })
-	t.Cleanup(func() { timer.Stop() })
+	close(c)
 	return c
 }
 

@@ -12,27 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// carries reads a process' environment. One that may not be read is not of the run.
+// carries tells whether a process shows the run's mark.
 func (p *procs) carries(pid int) (bool, error) {
 	if p.mark == nil {
 		return false, nil
 	}
-	// In the middle of an exec, and of an exit, a process has no environment for a moment.
 	for tries := 0; ; tries++ {
-		environ, err := p.readProc(pid, "environ")
-		if err != nil {
-			if exhausted(err) {
-				return false, err
-			}
-			return false, nil
-		}
-		if len(environ) > 0 || tries == 20 || !p.changing(pid) {
-			for entry := range bytes.SplitSeq(environ, []byte{0}) {
-				if bytes.Equal(entry, p.mark) {
-					return true, nil
-				}
-			}
-			return false, nil
+		env := p.environs.look(pid, p.mark)
+		// In the middle of an exec, and of an exit, a process has no environment for a moment.
+		if !env.blank || tries == 20 || !p.changing(pid) {
+			return env.carries, env.err
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -49,9 +38,10 @@ const (
 	statEnvEnd   = 48 // both 0 without an address space
 )
 
-// stat returns the fields of /proc/PID/stat after the name.
+// stat returns the fields of /proc/PID/stat after the name, valid until the next call. Unlike
+// the environment they can be had of a process that hangs.
 func (p *procs) stat(pid int) ([][]byte, error) {
-	text, err := p.readProc(pid, "stat")
+	text, err := readAll("/proc/"+strconv.Itoa(pid)+"/stat", &p.buf)
 	if err != nil {
 		return nil, err
 	}
@@ -97,33 +87,4 @@ func (p *procs) changing(pid int) bool {
 func isDead(stat [][]byte) bool {
 	threads, _ := strconv.Atoi(string(stat[statThreads]))
 	return bytes.ContainsAny(stat[statState], "ZX") && threads <= 1
-}
-
-// readProc reads a file of a process. The text is valid until the next call. os.ReadFile would
-// try to poll the file, at twice the price.
-func (p *procs) readProc(pid int, file string) ([]byte, error) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	for n := 0; ; {
-		m, err := unix.Read(fd, p.buf[n:])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if n += m; n < len(p.buf) {
-			// What /proc has of one process comes in one piece if there is room for it.
-			return p.buf[:n], nil
-		}
-		p.buf = append(p.buf, make([]byte, len(p.buf))...)
-	}
-}
-
-// exhausted tells a fault that says nothing about the process.
-func exhausted(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

@@ -30,15 +30,17 @@ type procs struct {
 	group int
 	mark  []byte // "ROTA_RUN=ID"; nil when the run has no id
 	held  []proc
-	buf   []byte
 	sigs  []syscall.Signal // what a carrier gets when it is found
+
+	environs *environs
+	buf      []byte
 }
 
 // A proc is a process that was found. pidfd is -1 if the kernel has none.
 type proc struct{ pid, pidfd int }
 
-func newProcs(group int, run string) *procs {
-	p := &procs{group: group, buf: make([]byte, 16<<10)}
+func newProcs(group int, run string, e *environs) *procs {
+	p := &procs{group: group, environs: e, buf: make([]byte, 4<<10)}
 	if run != "" {
 		p.mark = []byte(runVariable + "=" + run)
 	}

@@ -106,7 +106,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	start("X=ROTA_RUN="+id, 0)    // in a value
 	start("ROTA_RUN="+id[:25], 0) // shorter
 
-	p := newProcs(main.Process.Pid, id)
+	p := newProcs(main.Process.Pid, id, newEnvirons())
 	if !p.alive() {
 		t.Fatal("alive() = false, want true")
 	}
@@ -132,7 +132,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	}
 
 	t.Run("a carrier found late is signalled too", func(t *testing.T) {
-		p := newProcs(main.Process.Pid, id)
+		p := newProcs(main.Process.Pid, id, newEnvirons())
 		p.signalCarriers(unix.SIGTERM)
 		late := start("ROTA_RUN="+id, 0)
 		if !p.alive() {
@@ -147,7 +147,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	})
 	t.Run("without pidfd", func(t *testing.T) {
 		outside := start("ROTA_RUN="+id, 0)
-		p := newProcs(main.Process.Pid, id)
+		p := newProcs(main.Process.Pid, id, newEnvirons())
 		p.held = []proc{{outside.Process.Pid, -1}}
 		if !p.alive() {
 			t.Error("alive() = false, want true")
@@ -160,7 +160,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	})
 	t.Run("without an id", func(t *testing.T) {
 		start("ROTA_RUN=", 0)
-		if p := newProcs(main.Process.Pid, ""); p.alive() {
+		if p := newProcs(main.Process.Pid, "", newEnvirons()); p.alive() {
 			t.Errorf("held: %v, want none", p.held)
 		}
 	})
@@ -174,7 +174,7 @@ func TestProcs_FindsInExec(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcs(os.Getpid(), id)
+	p := newProcs(os.Getpid(), id, newEnvirons())
 	for i := range 2000 {
 		if carries, err := p.carries(cmd.Process.Pid); !carries || err != nil {
 			t.Errorf("carries() = %v, %v at try %d, want true", carries, err, i)
@@ -187,7 +187,7 @@ func TestProcs_FindsInExec(t *testing.T) {
 
 // A search that could not look must not say that nothing is left.
 func TestProcs_BlindIsAlive(t *testing.T) {
-	p := newProcs(os.Getpid(), rand.Text())
+	p := newProcs(os.Getpid(), rand.Text(), newEnvirons())
 	if p.alive() {
 		t.Fatalf("alive() = true: %v", p.held)
 	}

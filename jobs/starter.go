@@ -35,6 +35,7 @@ type Starter struct {
 	closing  chan struct{}
 	close    sync.Once
 	thread   sync.WaitGroup
+	environs *environs
 }
 
 var errStarterClosed = errors.New("the starter is closed")
@@ -57,7 +58,11 @@ type startReply struct {
 // opened are; those that the daemon was started with may not be, and must not reach a job.
 func NewStarter() *Starter {
 	markInherited()
-	s := &Starter{requests: make(chan startRequest), closing: make(chan struct{})}
+	s := &Starter{
+		requests: make(chan startRequest),
+		closing:  make(chan struct{}),
+		environs: newEnvirons(),
+	}
 	s.thread.Go(s.run)
 	return s
 }
@@ -108,6 +113,14 @@ func (s *Starter) start(ctx context.Context, kill <-chan struct{}, path string, 
 	case <-s.closing:
 		return nil, errStarterClosed
 	}
+}
+
+// shared is what the runs of a Starter share in looking for processes; without one nothing is.
+func (s *Starter) shared() *environs {
+	if s == nil {
+		return newEnvirons()
+	}
+	return s.environs
 }
 
 // markInherited is best effort: without /proc no Command starts.

@@ -109,13 +109,13 @@ func TestStarter_Close(t *testing.T) {
 
 // A run whose end comes while it waits for its turn is not started, and does not wait on.
 func TestStarter_EndWhileWaiting(t *testing.T) {
-	stuck := &Starter{requests: make(chan startRequest), closing: make(chan struct{})}
+	stuck := &Starter{requests: make(chan startRequest)} // nobody takes any
 	run, _ := testRun(t)
 	cmd := command("/bin/true")
 	cmd.Starter = stuck
-	got := cmd.Run(endsWith(t, ErrTimedOut, 50*time.Millisecond), run)
+	got := cmd.Run(endsWith(t, ErrTimedOut, after(t, now(), 50*time.Millisecond)), run)
 	check(t, "timed out", got, TimedOut, -1, ErrTimedOut.Error())
-	run.Kill = closedAfter(t, 50*time.Millisecond)
+	run.Kill = after(t, now(), 50*time.Millisecond)
 	check(t, "killed", cmd.Run(t.Context(), run), Lost, -1, ErrLost.Error())
 }
 

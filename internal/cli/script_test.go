@@ -45,6 +45,8 @@ func TestMain_Scripts(t *testing.T) {
 			if !ok {
 				return errors.New("the script's T is no testing.TB")
 			}
+			// Under the race detector every process would sleep a second when it exits.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[fixtureKey{}] = &fixture{t: tb}
 			return nil
 		},

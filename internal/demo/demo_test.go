@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
-		if all := strings.Join(v.Faults, "\n"); v.Result != Failed || !strings.Contains(all, "did not drain, and was killed") {
+		if all := strings.Join(v.Faults, "\n"); v.Result != Failed || !strings.Contains(all, "was killed at the second signal") {
 			t.Errorf("result %q with faults %q, want %q with hosts that did not drain\n%s", v.Result, all, Failed, view)
 		}
 	})

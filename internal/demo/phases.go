@@ -205,6 +205,8 @@ func (d *demo) drain(ctx context.Context) []ending {
 	for _, h := range d.hosts {
 		switch {
 		case h.killed:
+		case d.hurry && slices.Contains(stuck, h):
+			ends = append(ends, ending{host: h.name, how: h.name + " was killed at the second signal, before it had drained"})
 		case slices.Contains(stuck, h):
 			ends = append(ends, ending{host: h.name, how: h.failed("did not drain, and was killed")})
 		case slices.Contains(fallen, h) || h.code != 0:

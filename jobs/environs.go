@@ -1,0 +1,124 @@
+//go:build linux
+
+package jobs
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// environs reads what environment processes were started with. It is shared by all runs of a
+// [Starter].
+//
+// The kernel reads /proc/PID/environ through the process' memory, and waits for whoever holds
+// that: next to a program that hangs on a dead file server a reader hangs too, as ps(1) does.
+// Runs that have nothing to do with it must not. So each read has a goroutine, which is left
+// behind after patience; as long as it hangs, its process is passed over as not of any run.
+type environs struct {
+	root     string        // "/proc"
+	patience time.Duration // what a read may take
+
+	mu    sync.Mutex
+	stuck map[int]bool // by pid, which is not given away while its process hangs
+	bufs  sync.Pool    // of *[]byte
+}
+
+// An environ is what one read showed.
+type environ struct {
+	carries bool
+	blank   bool // there was nothing at all
+	err     error
+}
+
+func newEnvirons() *environs {
+	return &environs{root: "/proc", patience: 500 * time.Millisecond, stuck: map[int]bool{}}
+}
+
+// look reads a process' environment and looks for mark, a whole "NAME=VALUE". One that may not be
+// read, or hangs, does not carry it; the error is one that says nothing about the process.
+func (e *environs) look(pid int, mark []byte) environ {
+	e.mu.Lock()
+	stuck := e.stuck[pid]
+	e.mu.Unlock()
+	if stuck {
+		return environ{}
+	}
+	answer := make(chan environ, 1)
+	go func() {
+		answer <- e.read(pid, mark)
+		e.mu.Lock()
+		delete(e.stuck, pid)
+		e.mu.Unlock()
+	}()
+	timer := time.NewTimer(e.patience)
+	defer timer.Stop()
+	select {
+	case env := <-answer:
+		return env
+	case <-timer.C:
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case env := <-answer:
+		return env
+	default: // its goroutine still has to pass the lock, and takes the mark away then
+		e.stuck[pid] = true
+		return environ{}
+	}
+}
+
+func (e *environs) read(pid int, mark []byte) environ {
+	buf, ok := e.bufs.Get().(*[]byte)
+	if !ok {
+		buf = new(make([]byte, 16<<10))
+	}
+	defer e.bufs.Put(buf)
+	text, err := readAll(e.root+"/"+strconv.Itoa(pid)+"/environ", buf)
+	switch {
+	case exhausted(err):
+		return environ{err: err}
+	case err != nil:
+		return environ{}
+	}
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		if bytes.Equal(entry, mark) {
+			return environ{carries: true}
+		}
+	}
+	return environ{blank: len(text) == 0}
+}
+
+// readAll reads a file of /proc into buf, which grows if need be. os.ReadFile would try to poll
+// the file first.
+func readAll(path string, buf *[]byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for n := 0; ; {
+		m, err := unix.Read(fd, (*buf)[n:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n += m; n < len(*buf) {
+			// What /proc has of one process comes in one piece if there is room for it.
+			return (*buf)[:n], nil
+		}
+		*buf = append(*buf, make([]byte, len(*buf))...)
+	}
+}
+
+// exhausted tells a fault that says nothing about the process.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}

@@ -1,0 +1,362 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// checks is what the model knows to be true, against which the ledger is held.
+type checks struct {
+	faults []string
+	seen   map[string]int // what happened, how often
+
+	granted  map[string]grantSeen     // by run: what Redis last granted it
+	highest  map[string]int64         // by lock: the highest token ever
+	started_ map[string][]*execution  // by job and tick, in the order of their starts
+	byRun    map[string]*execution    //
+	reported map[string]string        // by run: an outcome that Redis has taken
+	cursor   map[string]time.Time     // by job: the newest seen in the record
+	created  map[string]time.Duration // by job: when its record came to be
+	loads    map[string]time.Time     // by schedule hash: when the first host loaded it
+}
+
+type grantSeen struct {
+	fence int64
+	at    time.Duration
+	known time.Time // what the claimant knew decided
+	found string
+}
+
+// execution is a run that a host really started.
+type execution struct {
+	run        *run
+	host       string
+	start, end time.Duration
+}
+
+func newChecks() checks {
+	return checks{
+		seen: map[string]int{}, granted: map[string]grantSeen{}, highest: map[string]int64{}, started_: map[string][]*execution{},
+		byRun: map[string]*execution{}, reported: map[string]string{}, cursor: map[string]time.Time{},
+		created: map[string]time.Duration{}, loads: map[string]time.Time{},
+	}
+}
+
+func (w *world) fault(format string, args ...any) {
+	f := fmt.Sprintf("%.3fs: %s", w.now.Seconds(), fmt.Sprintf(format, args...))
+	w.trace("FAULT %s", f)
+	w.faults = append(w.faults, f)
+}
+
+func of(job string, tick time.Time) string { return fmt.Sprintf("%s %s", job, tick.Format("15:04:05")) }
+
+// forget is what a flush makes of what was known of the record.
+func (w *world) forget() {
+	clear(w.cursor)
+	clear(w.created)
+	clear(w.reported)
+}
+
+// claimed checks one decision at the moment that Redis takes it.
+func (w *world) claimed(c *Claim, d Decision) {
+	w.trace("redis: %s claims %s tick %s as %s: %s %s %s (fence %d, holder %s %s)", c.Host, c.Run, w.since(c.Tick), c.Kind, d.Answer, d.Decided, d.Found, d.Fence, d.Holder, d.HolderRun)
+	if d.Err != nil {
+		w.fault("Claim(%s) = %v", c.Run, d.Err)
+		return
+	}
+	w.seen[string(d.Answer)]++
+	if t := w.loads[c.ScheduleHash]; t.IsZero() || c.Since.Before(t) {
+		w.loads[c.ScheduleHash] = c.Since
+	}
+	if d.Answer == Won {
+		w.won(c, d)
+	}
+	w.inspect()
+	if _, ok := w.created[c.Job]; !ok && !w.cursor[c.Job].IsZero() {
+		w.created[c.Job] = w.now
+	}
+}
+
+func (w *world) won(c *Claim, d Decision) {
+	before, replay := w.granted[c.Run]
+	if replay && before.fence == d.Fence {
+		return
+	}
+	// Tokens rise with every grant of a lock.
+	if d.Fence <= w.highest[c.Lock] {
+		w.fault("lock %s: token %d of %s is not above %d", c.Lock, d.Fence, c.Run, w.highest[c.Lock])
+	}
+	w.highest[c.Lock] = d.Fence
+	w.granted[c.Run] = grantSeen{d.Fence, w.now, c.Known, d.Found}
+	if replay {
+		w.seen["granted anew"]++
+		return
+	}
+	w.seen[d.Found]++
+	now := w.time()
+	if c.Kind == Manual {
+		w.seen["manual"]++
+		if _, ok := w.asked[c.Request]; !ok {
+			w.fault("%s was granted for request %s, which nobody made", c.Run, c.Request)
+		}
+		return
+	}
+	if now.Before(c.Tick) {
+		w.fault("%s was granted %v before its tick", c.Run, c.Tick.Sub(now))
+	}
+	if late := now.Sub(c.Deadline); !c.Deadline.IsZero() && late > time.Millisecond && d.Found != "wait" && d.Found != "rerun" {
+		w.fault("%s was granted %v after its deadline", c.Run, late)
+	}
+	if w.drained[c.Host] {
+		w.fault("%s was granted to a drained host", c.Run)
+	}
+	for _, p := range w.paused {
+		at := c.Tick.Sub(w.epoch)
+		if c.Job == "j" && (p.from < w.now-time.Millisecond && w.now < p.until || d.Found == "" && p.from < at-time.Millisecond && at < p.until) {
+			w.fault("%s was granted tick %s in spite of the pause from %v to %v", c.Run, w.since(c.Tick), p.from, p.until)
+		}
+	}
+	// Nothing from before the job, or this version of its schedule.
+	if !c.Tick.After(w.loads[c.ScheduleHash]) && d.Found == "" {
+		w.fault("%s was granted tick %s, from before its schedule was loaded at %s", c.Run, w.since(c.Tick), w.since(w.loads[c.ScheduleHash]))
+	}
+	if d.Found == "" && !c.Tick.After(w.cursor[c.Job]) {
+		w.fault("%s was granted tick %s, decided already: the cursor is at %s", c.Run, w.since(c.Tick), w.since(w.cursor[c.Job]))
+	}
+}
+
+// started checks a run at the moment that its host begins it.
+func (w *world) started(h *daemon, r *run) {
+	c := &r.grant.Claim
+	w.trace("%s starts %s tick %s", h.name, c.Run, w.since(c.Tick))
+	e := &execution{run: r, host: h.name, start: w.now, end: 1 << 62}
+	key := of(c.Job, c.Tick)
+	if c.Kind == Manual {
+		key = c.Request
+	}
+	again, remembered := w.granted[c.Run], 0
+	for _, first := range w.started_[key] {
+		if w.flushedBetween(w.granted[first.run.grant.Claim.Run].at, again.at) {
+			// Redis forgot; the tick may run again if this host had not known it decided.
+			if !again.known.Before(c.Tick) && again.found == "" {
+				w.fault("%s ran twice although %s knew it decided: %s, %s", key, c.Host, first.run.grant.Claim.Run, c.Run)
+			}
+			continue
+		}
+		remembered++
+		switch {
+		case remembered > 1 || again.found != "rerun":
+			w.fault("%s ran twice: %s, %s", key, first.run.grant.Claim.Run, c.Run)
+		case first.end > w.now || r.grant.Fence <= first.run.grant.Fence:
+			w.fault("%s ran again while its first run went on, or under no larger token: %s, %s", key, first.run.grant.Claim.Run, c.Run)
+		}
+	}
+	together := 1
+	for _, other := range w.byRun {
+		o := &other.run.grant.Claim
+		if other.end <= w.now || w.flushedBetween(w.granted[o.Run].at, w.granted[c.Run].at) {
+			continue
+		}
+		if o.Lease == "" && c.Lease == "" && o.Lock == c.Lock {
+			w.fault("two runs hold %s: %s, %s", c.Lock, o.Run, c.Run)
+		}
+		if o.Job == c.Job {
+			together++
+			if o.Lease == "" || c.Lease == "" && c.Kind != Manual {
+				w.fault("two runs of %s at once: %s, %s", c.Job, o.Run, c.Run)
+			}
+		}
+	}
+	if together > c.MaxParallel && c.Kind != Manual && w.scheduledOnly() {
+		w.fault("%d runs of %s at once, max_parallel is %d", together, c.Job, c.MaxParallel)
+	}
+	w.started_[key] = append(w.started_[key], e)
+	w.byRun[c.Run] = e
+}
+
+// scheduledOnly tells whether no manual run goes on: those take no place of max_parallel.
+func (w *world) scheduledOnly() bool {
+	for _, e := range w.byRun {
+		if e.run.grant.Claim.Kind == Manual && e.end > w.now {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) flushedBetween(a, b time.Duration) bool {
+	return slices.ContainsFunc(w.flushes, func(f time.Duration) bool { return min(a, b) <= f && f <= max(a, b) })
+}
+
+// dead notes that the last process of a run has ended.
+func (w *world) dead(r *run) {
+	if e := w.byRun[r.grant.Claim.Run]; !r.ended && e != nil {
+		w.trace("%s is dead", r.grant.Claim.Run)
+		r.ended, e.end = true, w.now
+	}
+}
+
+// toldToEnd checks that only "replace" ends a run, and only an older one.
+func (w *world) toldToEnd(r *run) {
+	w.seen["replaced"]++
+	c := &r.grant.Claim
+	if w.jobs[c.Job].overlap != "replace" && w.edited[c.Job].overlap != "replace" {
+		w.fault("%s was told to end, and no table says replace", c.Run)
+	}
+	if w.granted[c.Run].found != "rerun" && !w.cursor[c.Job].After(c.Tick) && c.Kind != Manual {
+		w.fault("%s of tick %s was told to end, and there is no newer tick", c.Run, w.since(c.Tick))
+	}
+}
+
+func (w *world) finished(r *run, outcome string) { w.reported[r.grant.Claim.Run] = outcome }
+
+// inspect looks at the records after every script.
+func (w *world) inspect() {
+	for _, job := range []string{"j", "k"} {
+		v := w.redis.HGet("{m}:job:"+job, "tick")
+		if v == "" {
+			continue
+		}
+		var ms int64
+		if _, err := fmt.Sscan(v, &ms); err != nil {
+			w.fault("the cursor of %s is %q", job, v)
+		}
+		at := time.UnixMilli(ms)
+		if at.Before(w.cursor[job]) {
+			w.fault("the cursor of %s went back from %s to %s", job, w.since(w.cursor[job]), w.since(at))
+		}
+		if at.After(w.time().Add(time.Second)) {
+			w.fault("the cursor of %s is ahead of the clock: %s", job, w.since(at))
+		}
+		w.cursor[job] = at
+	}
+}
+
+// settled checks what must be true once the faults are over.
+func (w *world) settled() {
+	if len(w.faults) > 0 {
+		return
+	}
+	states, err := w.led.State(w.t.Context(), []string{"j", "k"})
+	if err != nil {
+		w.fault("State() = %v", err)
+		return
+	}
+	for _, s := range states {
+		entries, err := w.led.History(w.t.Context(), Query{Jobs: []string{s.Job}})
+		if err != nil {
+			w.fault("History() = %v", err)
+			return
+		}
+		w.accounted(s, entries)
+		if !s.Open.IsZero() {
+			w.fault("tick %s of %s is still open", w.since(s.Open), s.Job)
+		}
+		w.notBlocked(s, entries)
+	}
+	if open := w.client.SMembers(w.t.Context(), "{m}:open").Val(); len(open) > 0 {
+		w.fault("heartbeats are still told of ticks given back: %v", open)
+	}
+	if left := w.client.XLen(w.t.Context(), "{m}:requests").Val(); left != 0 {
+		w.fault("%d requests were never answered", left)
+	}
+}
+
+// accounted checks that every tick ran or has its reason, and that no entry is made up.
+func (w *world) accounted(s JobState, entries []Entry) {
+	grids := []grid{grid(w.jobs[s.Job].every), grid(w.edited[s.Job].every)}
+	ran, other := map[string][]Entry{}, map[string][]string{}
+	answers := map[string]int{}
+	for _, e := range entries {
+		if e.Request != "" {
+			answers[e.Request]++
+		}
+		if e.Kind == Manual {
+			if _, ok := w.asked[e.Request]; !ok && len(w.flushes) == 0 {
+				w.fault("an entry for request %q, which nobody made", e.Request)
+			}
+		}
+		if e.Run != "" {
+			if e.Kind != Manual {
+				ran[of(s.Job, e.Tick)] = append(ran[of(s.Job, e.Tick)], e)
+			}
+			w.entryIsTrue(e)
+			continue
+		}
+		if e.Kind == Manual {
+			continue
+		}
+		last, step := e.Tick, min(grids[0], grids[1])
+		if e.Count > 0 {
+			last = e.Until
+		}
+		for t := e.Tick; !t.After(last); t = t.Add(time.Duration(step)) {
+			other[of(s.Job, t)] = append(other[of(s.Job, t)], e.Outcome+": "+e.Reason)
+		}
+	}
+	from := w.epoch.Add(w.created[s.Job])
+	if w.jobs[s.Job].hash != w.edited[s.Job].hash {
+		from = w.epoch.Add(max(w.created[s.Job], slices.Max(w.edits))) // by one of the tables it was not due
+	}
+	step := max(grids[0], grids[1])
+	for t := step.at(from).Add(time.Duration(step)); !t.After(s.Cursor); t = t.Add(time.Duration(step)) {
+		key := of(s.Job, t)
+		if len(ran[key])+len(other[key]) == 0 {
+			w.fault("tick %s of %s is unaccounted for", w.since(t), s.Job)
+		}
+	}
+	for key, why := range other {
+		if len(why) > 1 {
+			w.fault("%s has more than one reason not to have run: %q", key, why)
+		}
+		for _, e := range ran[key] {
+			forgot := w.flushedBetween(w.granted[e.Run].at, w.now)
+			if why[0] != "skipped: its rerun was superseded by a newer run" && !forgot {
+				w.fault("%s ran (%s, %s), and there is %q", key, e.Run, e.Outcome, why)
+			}
+		}
+	}
+	if s.Job == "j" {
+		for id := range w.asked {
+			if answers[id] != 1 {
+				w.fault("request %s has %d entries, want 1", id, answers[id])
+			}
+		}
+	}
+}
+
+// entryIsTrue checks a run's entry against what really happened.
+func (w *world) entryIsTrue(e Entry) {
+	if _, ok := w.granted[e.Run]; !ok {
+		w.fault("an entry of run %s, which was never granted", e.Run)
+	}
+	reported, ok := w.reported[e.Run]
+	switch {
+	case ok && e.Outcome != reported:
+		w.fault("%s is %s (%s), and its host reported %s", e.Run, e.Outcome, e.Reason, reported)
+	case !ok && e.Outcome != OutcomeLost && e.Outcome != OutcomeRunning && len(w.flushes) == 0:
+		w.fault("%s is %s, and nobody reported that", e.Run, e.Outcome)
+	}
+}
+
+// notBlocked checks that the last ticks ran as if nothing had ever happened.
+func (w *world) notBlocked(s JobState, entries []Entry) {
+	if s.Running && s.Left > modelTTL {
+		w.fault("%s holds its lease for %v", s.Job, s.Left)
+	}
+	every := max(w.jobs[s.Job].every, w.edited[s.Job].every)
+	newest := grid(every).at(w.time().Add(-modelGap / 2))
+	if s.Cursor.Before(newest) {
+		w.fault("the cursor of %s is at %s, and %s was due", s.Job, w.since(s.Cursor), w.since(newest))
+	}
+	runs := 0
+	for _, e := range entries {
+		if e.Run != "" && e.Kind != Manual && e.Tick.After(newest.Add(-3*every)) {
+			runs++
+		}
+	}
+	if s.Job == "j" && runs < 2 {
+		w.fault("%d of the last three ticks of %s ran: it is blocked", runs, s.Job)
+	}
+}

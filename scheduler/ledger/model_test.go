@@ -1,0 +1,392 @@
+package ledger
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"rota/internal/redistest"
+	"rota/locking"
+)
+
+// The randomised model (design, section 3): a few hosts with wrong clocks run the real scripts
+// on an in-process Redis whose clock the model moves. Requests and replies are lost, repeated
+// and delayed beyond leases, hosts crash, hang, drain, give back what they won and get another
+// table; people pause, trigger and flush. Then the faults stop, and everything must come right.
+//
+//	model_test.go        the world: its clock, its network, its people
+//	model_host_test.go   what a host does
+//	model_check_test.go  what must hold
+//
+// A seed fixes all of it: ROTA_MODEL_SEED=n replays one, ROTA_MODEL_SEEDS=n tries n a policy.
+
+const (
+	modelGap     = 10 * time.Second // between ticks
+	modelTTL     = 4 * time.Second
+	modelRenew   = 1200 * time.Millisecond
+	modelMargin  = 50 * time.Millisecond
+	modelLate    = 4 * time.Second // a scheduled tick's start deadline
+	modelBack    = 4               // ticks that misfire "all" still runs
+	modelFaults  = 80 * time.Second
+	modelQuiet   = 60 * time.Second // after the faults; the last ticks of it must run
+	modelTimeout = 700 * time.Millisecond
+)
+
+func TestModel(t *testing.T) {
+	seeds := uint64(100)
+	if n, err := strconv.ParseUint(os.Getenv("ROTA_MODEL_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	only, replay := os.LookupEnv("ROTA_MODEL_SEED")
+	// Each script gets a Lua of its own, all of it garbage: a third of the time otherwise.
+	percent := debug.SetGCPercent(800)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	for _, overlap := range []string{"skip", "queue", "replace", "allow"} {
+		t.Run(overlap, func(t *testing.T) {
+			t.Parallel()
+			redis, client := redistest.InBubble(t)
+			seen := map[string]int{}
+			for seed := range seeds {
+				if replay && only != strconv.FormatUint(seed, 10) {
+					continue
+				}
+				w := newWorld(t, redis, client, overlap, seed)
+				w.log = replay
+				w.run()
+				for what, n := range w.seen {
+					seen[what] += n
+				}
+				if len(w.faults) > 0 {
+					t.Errorf("seed %d (%s):\n  %s\nreplay: ROTA_MODEL_SEED=%d go test -run TestModel/%s -v ./scheduler/ledger",
+						seed, w.jobs["j"], strings.Join(w.faults, "\n  "), seed, overlap)
+					if t.Failed() && len(w.faults) > 0 && os.Getenv("ROTA_MODEL_ALL") == "" {
+						return
+					}
+				}
+			}
+			t.Logf("%d seeds: %v", seeds, seen)
+			if replay {
+				return
+			}
+			// A model in which nothing happens proves nothing.
+			for _, what := range []string{"won", "held", "already", "early", "late", "rerun", "open", "given back", "granted anew", "manual", "paused", "drained", "flush", "crash", "reply lost", "request twice"} {
+				if seen[what] == 0 {
+					t.Errorf("%s never happened in %d seeds", what, seeds)
+				}
+			}
+		})
+	}
+}
+
+// policy is one job as one table has it.
+type policy struct {
+	overlap, misfire, onCrash string
+	lock, hash, definition    string
+	every                     time.Duration
+}
+
+func (p policy) String() string {
+	return fmt.Sprintf("overlap %s, misfire %s, on_crash %s, lock %s, every %v", p.overlap, p.misfire, p.onCrash, p.lock, p.every)
+}
+
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	redis  *miniredis.Miniredis
+	client *redis.Client
+	led    *Ledger
+	log    bool
+
+	epoch time.Time // of the model's clock, which is Redis'
+	now   time.Duration
+	queue events
+	seq   int
+	quiet bool // the faults are over
+
+	jobs   map[string]policy // the old table
+	edited map[string]policy // the new one
+	hosts  []*daemon
+	people
+	checks
+}
+
+func newWorld(t *testing.T, m *miniredis.Miniredis, c *redis.Client, overlap string, seed uint64) *world {
+	t.Helper()
+	led, err := New(c, Options{Namespace: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 7)), redis: m, client: c, led: led,
+		epoch: time.Date(2026, 1, 1, 0, 0, 3, 0, time.UTC),
+	}
+	w.checks = newChecks()
+	m.FlushAll()
+	m.SetTime(w.time())
+	// Each seed has one of the six other combinations, so that all of them are met.
+	p := policy{
+		overlap: overlap, misfire: []string{"skip", "once", "all"}[seed%3], onCrash: []string{"skip", "rerun"}[seed/3%2],
+		lock: "j", hash: "s1", definition: "d1", every: modelGap,
+	}
+	if w.chance(0.3) {
+		p.lock = "shared"
+	}
+	w.jobs = map[string]policy{"j": p, "k": {overlap: "skip", misfire: "skip", onCrash: "skip", lock: "shared", hash: "k1", definition: "d1", every: 3 * modelGap}}
+	w.edited = map[string]policy{"j": w.edit(p), "k": w.jobs["k"]}
+	for i := range 3 {
+		w.hosts = append(w.hosts, &daemon{w: w, name: string(rune('a' + i))})
+	}
+	return w
+}
+
+// edit makes the new table's version of a job.
+func (w *world) edit(p policy) policy {
+	p.definition = "d2"
+	if w.chance(0.3) {
+		p.overlap = []string{"skip", "queue", "replace", "allow"}[w.rng.IntN(4)]
+	}
+	if w.chance(0.3) {
+		p.misfire = []string{"skip", "once", "all"}[w.rng.IntN(3)]
+	}
+	if w.chance(0.2) {
+		p.onCrash = []string{"skip", "rerun"}[w.rng.IntN(2)]
+	}
+	if w.chance(0.2) {
+		p.lock = "renamed"
+	}
+	if w.chance(0.2) {
+		p.hash = "s2"
+		if w.chance(0.5) {
+			p.every = 2 * modelGap
+		}
+	}
+	return p
+}
+
+func (w *world) run() {
+	for _, h := range w.hosts {
+		h.boot(w.jobs)
+	}
+	w.people.live(w)
+	w.until(modelFaults)
+	w.calm()
+	w.until(modelFaults + modelQuiet)
+	w.settled()
+}
+
+// until handles events up to an instant, or to the first fault.
+func (w *world) until(end time.Duration) {
+	for len(w.queue) > 0 && w.queue[0].at <= end && len(w.faults) == 0 {
+		e := heap.Pop(&w.queue).(event)
+		w.now = max(w.now, e.at)
+		e.do()
+	}
+	w.now = max(w.now, end)
+	w.redis.SetTime(w.time())
+}
+
+// after does something later.
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.now + d, w.seq, do})
+}
+
+func (w *world) time() time.Time                    { return w.epoch.Add(w.now) }
+func (w *world) since(t time.Time) string           { return t.Sub(w.epoch).String() }
+func (w *world) chance(p float64) bool              { return w.rng.Float64() < p }
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(d) + 1)) }
+
+func (w *world) trace(format string, args ...any) {
+	if w.log {
+		w.t.Logf("%9.3fs %s", w.now.Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) token() locking.Token {
+	var b [16]byte
+	for i := range b {
+		b[i] = byte(w.rng.Uint32())
+	}
+	return locking.Token(hex.EncodeToString(b[:]))
+}
+
+// call sends a request through the network. Redis may get it never, late or twice; the reply,
+// which is what handle returned, may get lost. Handle runs when Redis does, and returns what
+// the host does with the reply.
+func (w *world) call(h *daemon, handle func() (reply func())) {
+	boot := h.boots
+	arrive := func() func() {
+		w.now += time.Microsecond // no two scripts run in one instant
+		w.redis.SetTime(w.time())
+		return handle()
+	}
+	delay, loss, twice := w.upTo(20*time.Millisecond), 0.08, 0.06
+	if w.quiet {
+		loss, twice = 0, 0
+	} else if w.chance(0.04) {
+		delay = w.upTo(2 * modelTTL) // lies in a connection of a server that is frozen
+	}
+	if w.chance(loss) {
+		return
+	}
+	if w.chance(twice) {
+		w.seen["request twice"]++
+		w.after(delay+w.upTo(2*modelTTL), func() { arrive() })
+	}
+	w.after(delay, func() {
+		reply := arrive()
+		if w.chance(loss) {
+			w.seen["reply lost"]++
+			return
+		}
+		back := w.upTo(20 * time.Millisecond)
+		if !w.quiet && w.chance(0.03) {
+			back = w.upTo(2 * modelTTL)
+		}
+		w.after(back, func() { h.awake(boot, reply) })
+	})
+}
+
+// people pause, drain, trigger, flush and deploy.
+type people struct {
+	paused  []span
+	asked   map[string]time.Duration // manual requests, by id
+	drained map[string]bool
+	flushes []time.Duration
+	edits   []time.Duration // when a host loaded a table
+}
+
+type span struct{ from, until time.Duration }
+
+func (p *people) live(w *world) {
+	p.asked, p.drained = map[string]time.Duration{}, map[string]bool{}
+	within := func(chance float64, do func()) {
+		if w.chance(chance) {
+			w.after(w.upTo(modelFaults), do)
+		}
+	}
+	for range 3 {
+		within(0.4, func() { w.ask() })
+	}
+	within(0.25, func() {
+		from := w.now
+		w.pause(from, 1<<62)
+		w.after(w.upTo(4*modelGap), func() { w.pause(from, w.now) })
+	})
+	within(0.2, func() { w.flush() })
+	within(0.25, func() {
+		h := w.hosts[w.rng.IntN(3)]
+		w.drain(h, true)
+		w.after(w.upTo(3*modelGap), func() { w.drain(h, false) })
+	})
+	if w.chance(0.5) {
+		at := w.upTo(modelFaults)
+		for _, h := range w.hosts {
+			at += w.upTo(modelGap)
+			w.after(at, func() { h.restart(w.edited) })
+		}
+	}
+	for _, h := range w.hosts {
+		for range 2 {
+			within(0.4, func() { h.crash() })
+			within(0.3, func() { h.hang(w.upTo(2 * modelTTL)) })
+		}
+	}
+}
+
+func (w *world) ask() {
+	w.redis.SetTime(w.time())
+	id, err := w.led.Ask(w.t.Context(), Request{Job: "j", Who: "somebody", Force: w.chance(0.3)})
+	if err != nil {
+		w.fault("Ask() = %v", err)
+	}
+	w.trace("asked for a run: %s", id)
+	w.asked[id] = w.now
+}
+
+// pause does what `rota pause` and `rota resume` do to the record.
+func (w *world) pause(from, until time.Duration) {
+	w.redis.SetTime(w.time())
+	ms := func(d time.Duration) int64 { return w.epoch.Add(d).UnixMilli() }
+	fields := []any{"pause_from", ms(from)}
+	if until < 1<<62 {
+		fields = append(fields, "pause_until", ms(until))
+		w.paused[len(w.paused)-1].until = until
+	} else {
+		w.client.HDel(w.t.Context(), "{m}:job:j", "pause_until")
+		w.paused = append(w.paused, span{from, until})
+	}
+	w.trace("paused from %v until %v", from, until)
+	w.client.HSet(w.t.Context(), "{m}:job:j", fields...)
+}
+
+func (w *world) drain(h *daemon, on bool) {
+	w.redis.SetTime(w.time())
+	w.trace("drain %s: %v", h.name, on)
+	w.drained[h.name] = on
+	if on {
+		w.client.HSet(w.t.Context(), "{m}:drain", h.name, "1")
+	} else {
+		w.client.HDel(w.t.Context(), "{m}:drain", h.name)
+	}
+}
+
+func (w *world) flush() {
+	w.trace("flush")
+	w.seen["flush"]++
+	w.redis.FlushAll()
+	w.flushes = append(w.flushes, w.now)
+	w.asked, w.drained, w.paused = map[string]time.Duration{}, map[string]bool{}, nil
+	w.forget()
+}
+
+// calm ends the faults: every host is up, none is drained, nothing is paused.
+func (w *world) calm() {
+	w.trace("the faults are over")
+	w.quiet = true
+	for _, h := range w.hosts {
+		w.drain(h, false)
+		if !h.up {
+			h.boot(h.table)
+		}
+	}
+	for i, p := range w.paused {
+		if p.until > w.now {
+			w.pause(w.paused[i].from, w.now)
+		}
+	}
+}
+
+// events is a heap by time, then by the order in which they were made.
+type (
+	event struct {
+		at  time.Duration
+		seq int
+		do  func()
+	}
+	events []event
+)
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].at, q[j].at), q[i].seq-q[j].seq) < 0
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(e any)   { *q = append(*q, e.(event)) }
+func (q *events) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return e
+}
