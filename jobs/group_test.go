@@ -127,7 +127,8 @@ func TestCommand_Leftovers(t *testing.T) {
 func TestCommand_TimeoutEndsSessions(t *testing.T) {
 	run, out := testRun(t)
 	cmd := command(Shell("setsid sh -c 'trap \"echo bye\" TERM; echo ready; sleep 300' & wait; echo waited")...)
-	got := cmd.Run(endsWith(t, ErrTimedOut, ready(&run)), run)
+	// A shell acts on a trap when its child has ended, so the child must be there to be signalled.
+	got := cmd.Run(endsWith(t, ErrTimedOut, after(t, ready(&run), 300*time.Millisecond)), run)
 	check(t, "setsid", got, TimedOut, 143, ErrTimedOut.Error())
 	if !strings.Contains(out.String(), "bye") {
 		t.Errorf("the session printed %q, want bye: SIGTERM must reach it before SIGKILL", out)
