@@ -72,15 +72,16 @@ func (p *procs) isMember(pid int) bool {
 	return false
 }
 
-// changing tells whether a process that showed no environment may show one in a moment: it lives
-// and has not an empty one. Its address space may also have been replaced while it was read.
+// changing tells whether a process that showed no environment may show one in a moment. It may not
+// if it is dead, or if its environment is empty and it sleeps: execve(2) begins with an empty one
+// and fills it, and what is in the middle of that runs or waits for a page.
 func (p *procs) changing(pid int) bool {
 	stat, err := p.stat(pid)
 	if err != nil || isDead(stat) {
 		return false
 	}
 	start, end := string(stat[statEnvStart]), string(stat[statEnvEnd])
-	return end == "0" || start != end
+	return end == "0" || start != end || !bytes.ContainsAny(stat[statState], "STt")
 }
 
 // isDead tells a zombie, but not a leader whose other threads go on, which looks like one.

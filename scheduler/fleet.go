@@ -70,7 +70,16 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		s.since = f.Now
 		close(s.contact)
 	}
+	told := slices.Contains(f.Drained, s.opt.Host)
+	changed := told != s.drained
+	s.drained = told
 	s.mu.Unlock()
+	switch {
+	case changed && told:
+		s.log.Warn("host drained", "host", s.opt.Host, "effect", "it claims nothing until rota drain --undo")
+	case changed:
+		s.log.Info("host claims again", "host", s.opt.Host)
+	}
 	for _, r := range f.Requests {
 		*last = r.ID
 		s.take(ctx, r)
@@ -85,7 +94,7 @@ func (s *Scheduler) self() ledger.Host {
 	defer s.mu.Unlock()
 	return ledger.Host{
 		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.table.hash, Labels: s.opt.Labels,
-		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining,
+		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining || s.drained,
 	}
 }
 
@@ -177,16 +186,33 @@ func (s *Scheduler) listen(ctx context.Context) {
 			if !ok {
 				return
 			}
-			if strings.HasPrefix(m.Payload, "request ") {
+			switch what, name, _ := strings.Cut(m.Payload, " "); what {
+			case "request", "drain":
 				select {
 				case s.beatNow <- struct{}{}:
 				default:
+				}
+			case "cancel":
+				if s.runsHere(name) {
+					s.keeper.RenewNow() // the renewal brings who asked, and why
 				}
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// runsHere tells whether a run goes on on this host.
+func (s *Scheduler) runsHere(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if r.grant.Claim.Run == id {
+			return true
+		}
+	}
+	return false
 }
 
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is

@@ -71,11 +71,12 @@ type Scheduler struct {
 	ending    context.Context // ends when even recording outcomes must stop
 	end       context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
-	fleet    []string   // hosts that may claim; replaced, never changed
-	table    *table     // in force
-	since    time.Time  // when Redis was first reached, by its clock
-	draining bool
+	mu       sync.Mutex           // guards what follows
+	fleet    []string             // hosts that may claim; replaced, never changed
+	table    *table               // in force
+	since    time.Time            // when Redis was first reached, by its clock
+	draining bool                 // this daemon ends
+	drained  bool                 // the host was told to claim nothing
 	decided  map[string]time.Time // the newest tick known decided, by job
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job

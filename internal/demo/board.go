@@ -106,7 +106,7 @@ func (b *board) add(e event, now time.Time) {
 	switch e.kind {
 	case runStarted:
 		r.cells[host], r.token, r.lag = won, e.token, e.lag
-		if o, ok := b.orphans[e.job]; ok && o.host != e.host {
+		if o, ok := b.orphans[e.job]; ok {
 			r.took = &takeover{job: e.job, from: o.host, to: e.host, old: o.token, token: e.token}
 			delete(b.orphans, e.job)
 		}

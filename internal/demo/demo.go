@@ -98,7 +98,7 @@ func show(ctx context.Context, opt *Options) (_ *Verdict, err error) {
 		screen: &screen{w: opt.View, live: opt.Style.Live},
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.prepare(); err != nil {
+	if err := d.prepare(); err != nil { //nolint:contextcheck // nothing there waits for anybody
 		return nil, err
 	}
 	// The end of ctx is a wish like a signal: what is under way is still brought to its end.

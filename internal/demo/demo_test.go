@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 
 	t.Run("a host is killed and another takes over", func(t *testing.T) {
 		t.Parallel()
-		v, view, err := runDemo(t, fleet)
+		v, view, err := runDemo(t, fleet, time.Minute)
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
@@ -35,12 +35,12 @@ func TestRun(t *testing.T) {
 		if v.Due < 12 || v.Due > 16 || v.Runs < v.Due/2 || v.Witnessed < v.Runs {
 			t.Errorf("%d ticks due, %d runs, %d witnessed, want about 14, most of them run\n%s", v.Due, v.Runs, v.Witnessed, text)
 		}
-		if v.Killed == "" || v.Lost != 1 || v.Takeovers != 1 || v.Skipped == 0 || v.Drained != 2 {
-			t.Errorf("killed %q, lost %d, takeovers %d, skipped %d, drained %d, want a host, 1, 1, some, 2\n%s\n%s",
+		if v.Killed == "" || v.Lost != 1 || v.Takeovers != 1 || v.Skipped == 0 || v.Drained != 2 || v.takeover == nil {
+			t.Fatalf("killed %q, lost %d, takeovers %d, skipped %d, drained %d, want a host, 1, 1, some, 2\n%s\n%s",
 				v.Killed, v.Lost, v.Takeovers, v.Skipped, v.Drained, text, view)
 		}
 		for _, want := range []string{
-			"rota demo", "* won", "left it", "+", "\n---- " + v.Killed + " killed with SIGKILL, in the middle of " + slowJob,
+			"rota demo", "* won", "left it", "\n---- " + v.Killed + " killed with SIGKILL, in the middle of " + slowJob,
 			"lease of " + v.Killed + " still lives", "\n---- takeover: " + v.takeover.host + " runs " + slowJob, "drained on SIGTERM",
 		} {
 			if !strings.Contains(view, want) {
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 		o := fleet
 		o.For, o.Signals = time.Hour, signals
 		time.AfterFunc(3*time.Second, func() { signals <- syscall.SIGINT })
-		v, view, err := runDemo(t, o)
+		v, view, err := runDemo(t, o, time.Minute)
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 			signals <- syscall.SIGINT
 			signals <- syscall.SIGINT
 		})
-		v, view, err := runDemo(t, o)
+		v, view, err := runDemo(t, o, time.Minute)
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
@@ -91,7 +91,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		o := fleet
 		o.For, o.View = time.Hour, &shortWriter{left: 600}
-		v, _, err := runDemo(t, o)
+		v, _, err := runDemo(t, o, time.Minute)
 		if err != nil || v.Result != Passed || !v.Early {
 			t.Errorf("Run = %+v, %v, want an early verdict that passed", v, err)
 		}
@@ -111,7 +111,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		o := fleet
 		o.Exe, o.Args = "/bin/sh", []string{"-c", "echo 'state_dir: no such folder' >&2; exit 3"}
-		_, _, err := runDemo(t, o)
+		_, _, err := runDemo(t, o, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), "exited with 3; the end of its log:\nstate_dir: no such folder") {
 			t.Errorf("Run = %v, want how it ended, and its log", err)
 		}
@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 		o := fleet
 		o.Exe, o.Args = "/bin/sh", []string{"-c", "echo 'waiting for nothing' >&2; exec sleep 60"}
 		o.up = time.Second
-		_, _, err := runDemo(t, o)
+		_, _, err := runDemo(t, o, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), "web-1 did not come up within 1s; the end of its log:\nwaiting for nothing") {
 			t.Errorf("Run = %v, want which host, how long, and its log", err)
 		}
@@ -132,27 +132,23 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		o := fleet
 		o.Exe = filepath.Join(t.TempDir(), "none")
-		if _, _, err := runDemo(t, o); !errors.Is(err, os.ErrNotExist) {
+		if _, _, err := runDemo(t, o, time.Minute); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("Run = %v, want %v", err, os.ErrNotExist)
 		}
 	})
 }
 
-// runDemo runs a demo, plain, in a folder of its own, and looks that it left nothing. It ends the
-// context after the given time, if one is given.
-func runDemo(t *testing.T, o Options, after ...time.Duration) (*Verdict, string, error) {
+// runDemo runs a demo, plain, in a folder of its own, and looks that it left nothing. Its context
+// ends after limit.
+func runDemo(t *testing.T, o Options, limit time.Duration) (*Verdict, string, error) {
 	t.Helper()
 	var view strings.Builder
 	if o.View == nil {
 		o.View = &view
 	}
 	o.Dir = t.TempDir()
-	ctx := t.Context()
-	for _, d := range after {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
 	v, err := Run(ctx, o)
 	if files, _ := os.ReadDir(o.Dir); len(files) > 0 {
 		t.Errorf("Run left %s behind", files[0].Name())

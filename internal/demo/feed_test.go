@@ -25,17 +25,20 @@ func TestParseLine_ReadsADaemonsLog(t *testing.T) {
 			"a win",
 			`{"time":"2026-11-29T12:00:01.004Z","level":"INFO","msg":"run started","job":"mail",` + tick +
 				`,"run":"01JD","token":1795982428007135,"host":"web-2","lock":"mail","lag":"4ms","kind":"scheduled"}`,
-			event{host: "web-2", kind: runStarted, job: "mail", tick: at(1), token: 1795982428007135, lag: 4 * time.Millisecond}, true,
+			event{host: "web-2", kind: runStarted, job: "mail", tick: at(1), token: 1795982428007135, lag: 4 * time.Millisecond},
+			true,
 		},
 		{
 			"a lost claim",
 			`{"level":"DEBUG","msg":"claim lost","job":"mail",` + tick + `,"reason":"decided already"}`,
-			event{host: "web-2", kind: claimLost, job: "mail", tick: at(1)}, true,
+			event{host: "web-2", kind: claimLost, job: "mail", tick: at(1)},
+			true,
 		},
 		{
 			"a skip",
 			`{"level":"INFO","msg":"tick skipped","job":"report",` + tick + `,"holder":"web-1","since":"2026-11-29T12:00:00Z"}`,
-			event{host: "web-2", kind: tickSkipped, job: "report", tick: at(1), holder: "web-1"}, true,
+			event{host: "web-2", kind: tickSkipped, job: "report", tick: at(1), holder: "web-1"},
+			true,
 		},
 		{"what is about no tick", `{"level":"INFO","msg":"drain began","running":1}`, event{}, false},
 		{"what is about no race", `{"level":"INFO","msg":"output","job":"mail",` + tick + `,"line":"hello"}`, event{}, false},
@@ -59,7 +62,7 @@ func TestParseLine_ReadsTheDaemonsLogger(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := daemon.NewLogger(config.Log{Format: "json", Level: slog.LevelDebug}, w)
-	log.Info(string(runStarted), "job", quickJob, "tick", at(1), "token", int64(7), "lag", 1500*time.Millisecond)
+	log.Info("run started", "job", quickJob, "tick", at(1), "token", int64(7), "lag", 1500*time.Millisecond)
 	w.Close()
 	var text bytes.Buffer
 	if _, err := text.ReadFrom(r); err != nil {

@@ -34,7 +34,7 @@ type Verdict struct {
 	Lost         int  `json:"lost"`    // runs that ended with their host
 	Takeovers    int  `json:"takeovers"`
 	TokensRising bool `json:"tokens_rising"`
-	Witnessed    int  `json:"witnessed"` // runs that the file knows
+	Witnessed    int  `json:"witnessed"` // runs that the file knows, those outside of the window too
 
 	Killed   string `json:"killed"`    // the host that was; "" if none was
 	LeftOver int    `json:"left_over"` // processes that outlived their host

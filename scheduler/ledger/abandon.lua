@@ -47,7 +47,11 @@ if not own then
   -- Another run has the slot. If it is for the same tick, or an entry says what became of
   -- that, there is nothing to add; else nobody will look at the tick again.
   if r.run_tick ~= tick and not settled then
-    add_skip('missed', tonumber(tick), 0, 1, 'given back: ' .. reason, expire)
+    if before then -- the tick did run, once
+      add_skip('skipped', tonumber(tick), 0, 1, 'its rerun was given back, and superseded by a newer run', expire)
+    else
+      add_skip('missed', tonumber(tick), 0, 1, 'given back: ' .. reason, expire)
+    end
   end
   return { '0', int(now) }
 end

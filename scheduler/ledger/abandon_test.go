@@ -211,6 +211,16 @@ func TestAbandon_AfterTheLeaseEnded(t *testing.T) {
 			t.abandon(c)
 			t.wantHistory("-1 succeeded rerun on b", "0 succeeded scheduled on b")
 		})
+		t.fresh("it was a rerun itself: the tick did run", func(t *rig) {
+			t.expire(t.win(t.claim(-1, reruns)).Claim)
+			c := t.claim(-1, reruns, by("b"))
+			t.win(c)
+			t.expire(c)
+			t.ran(0, reruns)
+			t.abandon(c)
+			t.wantHistory("-1 skipped: its rerun was given back, and superseded by a newer run",
+				"-1 lost scheduled on a: the lease ended and a reported no outcome", "0 succeeded scheduled on a")
+		})
 		t.fresh("its rerun was superseded: that is recorded already", func(t *rig) {
 			c := t.claim(-1, reruns)
 			t.win(c)

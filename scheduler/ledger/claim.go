@@ -47,7 +47,7 @@ type Claim struct {
 	Back time.Time // the oldest tick that misfire "all" would still run; zero: no such policy
 
 	Deadline time.Time // the latest start; zero: none
-	Known    time.Time // the newest tick of the job that the caller knows decided
+	Known    time.Time // the newest tick of the job that the caller knows decided; a manual run's is none
 	Since    time.Time // when the caller first loaded this schedule, by Redis' clock
 
 	Run   string // id of the run this becomes; the caller's own, and new for every tick it claims

@@ -15,6 +15,7 @@ func (k keys) skips(job string) string  { return k.record(job) + ":skips" }
 func (k keys) run(id string) string     { return k.prefix + "run:" + id }
 func (k keys) output(id string) string  { return k.prefix + "out:" + id }
 func (k keys) hosts() string            { return k.prefix + "hosts" }
+func (k keys) drain() string            { return k.prefix + "drain" }
 func (k keys) requests() string         { return k.prefix + "requests" }
 func (k keys) events() string           { return k.prefix + "events" }
 

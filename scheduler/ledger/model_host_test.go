@@ -242,7 +242,9 @@ func (h *daemon) answer(t *try, d Decision) {
 	case Held:
 		if d.Decided != "" {
 			t.over = true
-			h.know(c.Job, c.Tick)
+			if c.Kind != Manual {
+				h.know(c.Job, c.Tick)
+			}
 			return
 		}
 		again(min(max(d.Left, 50*time.Millisecond), time.Second))

@@ -321,6 +321,9 @@ func (w *world) pause(from, until time.Duration) {
 	ms := func(d time.Duration) int64 { return w.epoch.Add(d).UnixMilli() }
 	fields := []any{"pause_from", ms(from)}
 	if until < 1<<62 {
+		if len(w.paused) == 0 {
+			return // it was flushed away
+		}
 		fields = append(fields, "pause_until", ms(until))
 		w.paused[len(w.paused)-1].until = until
 	} else {

@@ -1,0 +1,37 @@
+-- pause: holds a job's ticks back, or the whole fleet's, or lets them go again. Ticks inside a
+-- pause are not due; the first claim after it records them as skipped.
+--
+-- ARGV  1 prefix  2 job, or "-" for all  3 "pause" or "resume"  4 how long in ms, 0: until
+--       resumed  5 who  6 why  7 expire of the record
+-- Reply { 1 if it changed anything, now, from, until }
+local all = ARGV[2] == '-'
+local length, who, why, expire = tonumber(ARGV[4]), ARGV[5], ARGV[6], tonumber(ARGV[7])
+local now = redis_time()
+local key = all and ns .. 'paused' or RECORD
+local prefix = all and '' or 'pause_'
+local cursor = 0
+if not all then
+  local r, err = record_read()
+  if err then return err end
+  cursor = tonumber(r.tick) or 0
+end
+local was = redis.call('HMGET', key, prefix .. 'from', prefix .. 'until')
+local from, till = tonumber(was[1]), tonumber(was[2])
+local paused = from and till and from <= now and now < till
+
+if ARGV[3] == 'resume' then
+  if not paused then return { '0', int(now), '0', '0' } end
+  redis.call('HSET', key, prefix .. 'until', int(now))
+  return { '1', int(now), int(from), int(now) }
+end
+
+-- A pause that follows one whose ticks nobody has recorded yet is the same one, longer.
+if not paused and not (till and till > cursor and not all) then from = now end
+till = length > 0 and now + length or 9007199254740991
+redis.call('HSET', key, prefix .. 'from', int(from), prefix .. 'until', int(till),
+  prefix .. 'who', who, prefix .. 'why', why, prefix .. 'at', int(now))
+if not all then
+  redis.call('HSETNX', key, 'v', FORMAT)
+  redis.call('PEXPIRE', key, int(math.max(expire, length + expire)))
+end
+return { '1', int(now), int(from), int(till) }

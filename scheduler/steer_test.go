@@ -1,0 +1,135 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rota/jobs"
+	"rota/scheduler/ledger"
+)
+
+var tester = ledger.By{Who: "test", Why: "maintenance"}
+
+// A paused job, and a paused fleet: their ticks are skipped, in one range, and nothing is
+// caught up when they are resumed.
+func TestSteer_PauseAndResume(t *testing.T) {
+	for _, c := range []struct{ name, what string }{{"one job", "j"}, {"the fleet", ledger.AllJobs}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				j := job(t, "j", "* * * * *", f.handler(time.Second))
+				for _, name := range names(2) {
+					f.start(name, nil, j)
+				}
+				time.Sleep(2*time.Minute + 30*time.Second)
+				if _, err := f.led.Pause(t.Context(), c.what, 0, tester, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				if ok, err := f.led.Resume(t.Context(), c.what, tester); !ok || err != nil {
+					t.Fatalf("Resume = %v, %v", ok, err)
+				}
+				time.Sleep(2 * time.Minute)
+				var got []string
+				for _, e := range f.history("j") {
+					line := e.Tick.Format("04 ") + e.Outcome
+					if e.Count > 0 {
+						line += e.Until.Format(" to 04")
+					}
+					got = append(got, line)
+					if e.Outcome == ledger.OutcomeSkipped && !strings.Contains(e.Reason, "test: maintenance") {
+						t.Errorf("the skipped range says %q, want who paused and why", e.Reason)
+					}
+				}
+				want := "01 succeeded,02 succeeded,03 skipped to 07,08 succeeded,09 succeeded"
+				if s := strings.Join(got, ","); s != want {
+					t.Errorf("history is %s, want %s", s, want)
+				}
+			})
+		})
+	}
+}
+
+func TestSteer_PauseEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "* * * * *", f.handler(time.Second))
+		f.start("h0", nil, j)
+		time.Sleep(90 * time.Second)
+		if _, err := f.led.Pause(t.Context(), "j", 2*time.Minute, tester, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		runs, others := f.accounts(j, time.Now().Add(-4*time.Minute), time.Now().Add(-time.Minute))
+		if runs != 2 || others != 2 {
+			t.Errorf("%d runs and %d skipped ticks, want 2 and 2", runs, others)
+		}
+	})
+}
+
+// A drained host claims nothing, over a restart too; the others do its work.
+func TestSteer_DrainedHostClaimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "* * * * * *", f.handler(time.Millisecond))
+		a := f.start("a", nil, j)
+		f.start("b", nil, j)
+		time.Sleep(5 * time.Second)
+		if _, err := f.led.DrainHost(t.Context(), "a", false, tester); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		a.stop()
+		<-a.ended
+		f.start("a", nil, j)
+		from := time.Now()
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		for _, e := range f.history("j") {
+			if e.Tick.After(from) && e.Host != "b" {
+				t.Errorf("tick %s ran on %s, which is drained", e.Tick, e.Host)
+			}
+		}
+		if runs, others := f.accounts(j, from, from.Add(10*time.Second)); runs < 10 || others != 0 {
+			t.Errorf("%d runs and %d other entries, want one run a tick", runs, others)
+		}
+		if ok, err := f.led.DrainHost(t.Context(), "a", true, tester); !ok || err != nil {
+			t.Fatalf("undo = %v, %v", ok, err)
+		}
+		undone := time.Now()
+		time.Sleep(20 * time.Second)
+		again := false
+		for _, e := range f.history("j") {
+			again = again || e.Tick.After(undone) && e.Host == "a"
+		}
+		if !again {
+			t.Error("a ran nothing in 20 s after its drain was undone")
+		}
+	})
+}
+
+// A cancelled run ends within a second wherever it is, and says who cancelled it.
+func TestSteer_Cancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "* * * * *", f.handler(time.Hour))
+		f.start("h0", func(o *Options) { o.TTL = time.Minute; o.RenewEvery = 15 * time.Second }, j)
+		time.Sleep(70 * time.Second)
+		run := f.history("j")[0].Run
+		if err := f.led.Cancel(t.Context(), run, tester); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		e := f.history("j")[0]
+		if e.Outcome != string(jobs.Cancelled) || !strings.Contains(e.Reason, "test: maintenance") {
+			t.Errorf("a second later the run is %s (%s), want cancelled by test", e.Outcome, e.Reason)
+		}
+		if err := f.led.Cancel(t.Context(), run, tester); err != ledger.ErrEnded {
+			t.Errorf("Cancel of an ended run = %v, want ErrEnded", err)
+		}
+		if err := f.led.Cancel(t.Context(), "nonsense", tester); err != ledger.ErrNoRun {
+			t.Errorf("Cancel of no run = %v, want ErrNoRun", err)
+		}
+	})
+}
