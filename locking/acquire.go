@@ -34,25 +34,27 @@ func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, e
 		return nil, err
 	}
 	defer l.wg.Done()
-	g, err := l.ask(ctx, name, keys)
+	g, stray, err := l.ask(ctx, name, keys)
 	if err != nil {
 		return nil, err
 	}
 	lease := l.keeper.Keep(parent, g)
-	lease.home = &home{locker: l, keys: keys}
+	lease.home = &home{locker: l, keys: keys, stray: stray}
 	return lease, nil
 }
 
-// ask asks for the lock until there is an answer or no time is left for one.
-func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, err error) {
+// ask asks for the lock until there is an answer or no time is left for one. Unanswered tells
+// that a request got no answer, and may be on its way still.
+func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, unanswered bool, err error) {
 	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, Margin: l.opt.Margin}
-	unanswered := false
 	defer func() {
 		if err != nil && unanswered {
 			l.takeBack(keys, g.Token, l.linger())
 		}
 	}()
-	fail := func(err error) (Grant, error) { return g, fmt.Errorf("acquire %q: %w", name, err) }
+	fail := func(err error) (Grant, bool, error) {
+		return g, unanswered, fmt.Errorf("acquire %q: %w", name, err)
+	}
 
 	floor, first := l.floors.of(name), l.keeper.Now()
 	for wait := replayAfter; ; wait *= 2 {
@@ -76,10 +78,10 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 				unanswered = true
 				return fail(fmt.Errorf("%w: the answer came %s after the end of what it granted", ErrUnavailable, late))
 			}
-			return g, nil
+			return g, unanswered, nil
 		case err == nil:
 			l.floors.saw(name, a.fence)
-			return g, &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
+			return g, unanswered, &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
 		case !isCertain(err):
 			unanswered = true
 		case !unanswered || !errors.Is(err, ErrUnavailable):
@@ -118,9 +120,9 @@ func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64) 
 // linger is how long a request may be under way after its connection was given up.
 func (l *Locker) linger() time.Duration { return 2 * l.opt.CallTimeout }
 
-// takeBack compares and deletes, in the background, a grant that nobody may know of. It does
-// so until Redis has answered and linger has passed, since a request may arrive after the
-// one that takes it back; or until the lease would have ended by itself.
+// takeBack compares and deletes, in the background, a grant that nobody uses or may know of.
+// It does so until Redis has answered and linger has passed, since a request may arrive after
+// the one that takes it back; or until the lease would have ended by itself.
 func (l *Locker) takeBack(keys lockKeys, token Token, linger time.Duration) {
 	if l.taking.Add(1) > maxTaking {
 		l.taking.Add(-1)

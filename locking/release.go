@@ -16,6 +16,7 @@ var releaseBody string
 type home struct {
 	locker *Locker
 	keys   lockKeys
+	stray  bool // a request for this lease got no answer, and could arrive after its release
 
 	mu         sync.Mutex
 	done       bool // Redis has answered
@@ -57,6 +58,9 @@ func (l *Lease) Release(ctx context.Context) error {
 		return errors.Join(loss, fmt.Errorf("release %q: %w", l.Name(), err))
 	case loss == nil && !deleted && !h.unanswered:
 		loss = &LossError{Name: l.Name(), Reason: ReasonRefused}
+	}
+	if h.stray {
+		h.locker.takeBack(h.keys, l.grant.Token, h.locker.linger())
 	}
 	h.done, h.err = true, loss
 	return loss

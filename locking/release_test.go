@@ -152,7 +152,7 @@ func TestProperty31_ReleaseReachesRedisWhateverTheContext(t *testing.T) {
 			} {
 				l := bubbled(t, p.Client(), Options{TTL: ttl})
 				lease := mustAcquire(t, l, "report")
-				p.BlackHole()
+				p.Cut()
 				start := time.Now()
 				err := lease.Release(t.Context())
 				if took := time.Since(start); took != want || !errors.Is(err, ErrUnavailable) {

@@ -274,12 +274,29 @@ func TestProperty21_ALateSuccessRevivesNothing(t *testing.T) {
 		if !m.Exists("rota:lock:{report}") {
 			t.Fatal("the key is gone at the deadline: the renewal did not reach the server, the test shows nothing")
 		}
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(60 * time.Millisecond) // by itself the key would end 200 ms later
 		if lease.Valid() || !errors.Is(lease.Err(), ErrLost) || lease.Deadline().After(deadline) {
 			t.Errorf("after a late success: got valid %t, Err %v, Deadline moved by %s, want still lost", lease.Valid(), lease.Err(), lease.Deadline().Sub(deadline))
 		}
 		if got := do(t, direct, "EXISTS", "rota:lock:{report}"); got != int64(0) {
 			t.Errorf("EXISTS: got %v, want the key compared and deleted", got)
+		}
+	})
+}
+
+// The answer comes after the trust deadline but before the lease's timer has run.
+func TestProperty21_ALateSuccessBeforeTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, KeeperOptions{Renew: renewed})
+		sent := k.Now()
+		lease := k.Keep(t.Context(), grantOf(sent, time.Second))
+		late := sent
+		late.mono = late.mono.Add(time.Second)
+		lease.mu.Lock()
+		loss, revived := lease.settle(sent, late, nil, false)
+		lease.mu.Unlock()
+		if loss == nil || loss.Reason != ReasonDeadline || !revived || lease.Err() != loss {
+			t.Errorf("settle a second later: got loss %v, late %t, Err %v, want lost by its deadline, and late", loss, revived, lease.Err())
 		}
 	})
 }

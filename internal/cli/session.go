@@ -67,7 +67,7 @@ func (s *session) explain(err error) error {
 	}
 	answer, answered := errors.AsType[redis.Error](err)
 	switch {
-	case err == nil, errors.Is(err, ledger.ErrNoRun), errors.Is(err, context.Canceled):
+	case err == nil, errors.Is(err, ledger.ErrNoRun), errors.Is(err, ledger.ErrEnded), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, locking.ErrConflict):
 		return &exitError{code: exitFailed, text: err.Error(), hint: "something else writes to this namespace; see redis.url and namespace"}

@@ -67,8 +67,11 @@ func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) erro
 		return err
 	}
 	e, taken, err := s.await(ctx, r)
-	if err == nil && !taken {
+	if !taken {
+		// Also when asking was refused: nobody would learn what became of the run.
+		refusal := err
 		e, taken, err = s.withdraw(context.WithoutCancel(ctx), r)
+		err = cmp.Or(refusal, err)
 	}
 	switch {
 	case err != nil:
@@ -98,8 +101,9 @@ func asker(host string) string {
 	return name + "@" + host
 }
 
-// await looks for the answer to a request until its time is over. Errors of Redis in between
-// are waited out: a host may have taken the request, and its answer stays.
+// await looks for the answer to a request until its time is over. A Redis that is away in
+// between is waited for: a host may have taken the request, and its answer stays. The error is
+// that of one that refuses to be asked.
 func (s *session) await(ctx context.Context, r ledger.Request) (e ledger.Entry, taken bool, err error) {
 	waiting, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
@@ -107,8 +111,11 @@ func (s *session) await(ctx context.Context, r ledger.Request) (e ledger.Entry, 
 	defer look.Stop()
 	for {
 		e, taken, err = s.answered(waiting, r)
-		if taken || isRefusal(err) {
-			return e, taken, err
+		if taken {
+			return e, true, nil
+		}
+		if isRefusal(err) {
+			return e, false, err
 		}
 		select {
 		case <-look.C:

@@ -221,7 +221,7 @@ func (d *demo) run(ctx context.Context) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.board.until, d.stop = until, time.Time{}
+	d.board.until, d.stop, d.target = until, time.Time{}, nil
 	due := dueTicks(d.table, from, until)
 	d.settle(ctx, due)
 	ends := d.drain(ctx)

@@ -58,14 +58,15 @@ func TestRun(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		o := fleet
 		o.For, o.Signals = time.Hour, signals
-		time.AfterFunc(3*time.Second, func() { signals <- syscall.SIGINT })
-		v, view, err := runDemo(t, o, time.Minute)
+		view := &trigger{at: "* won", do: func() { signals <- syscall.SIGINT }}
+		o.View = view
+		v, _, err := runDemo(t, o, time.Minute)
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
 		if v.Result != Passed || !v.Early || v.Killed != "" || v.Due == 0 || v.Drained != 3 {
 			t.Errorf("result %q, early %t, killed %q, due %d, drained %d, want %q, true, none, some, 3\n%s",
-				v.Result, v.Early, v.Killed, v.Due, v.Drained, Passed, view)
+				v.Result, v.Early, v.Killed, v.Due, v.Drained, Passed, &view.text)
 		}
 	})
 
@@ -74,16 +75,17 @@ func TestRun(t *testing.T) {
 		signals := make(chan os.Signal, 2)
 		o := fleet
 		o.Signals = signals
-		time.AfterFunc(2500*time.Millisecond, func() {
+		view := &trigger{at: "* won", do: func() {
 			signals <- syscall.SIGINT
 			signals <- syscall.SIGINT
-		})
-		v, view, err := runDemo(t, o, time.Minute)
+		}}
+		o.View = view
+		v, _, err := runDemo(t, o, time.Minute)
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
 		if all := strings.Join(v.Faults, "\n"); v.Result != Failed || !strings.Contains(all, "was killed at the second signal") {
-			t.Errorf("result %q with faults %q, want %q with hosts that did not drain\n%s", v.Result, all, Failed, view)
+			t.Errorf("result %q with faults %q, want %q with hosts that did not drain\n%s", v.Result, all, Failed, &view.text)
 		}
 	})
 
@@ -157,6 +159,22 @@ func runDemo(t *testing.T, o Options, limit time.Duration) (*Verdict, string, er
 		t.Errorf("Run left processes behind: %q", left)
 	}
 	return v, view.String(), err
+}
+
+// trigger does something when a text is shown for the first time.
+type trigger struct {
+	text strings.Builder
+	at   string
+	do   func()
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	w.text.Write(p)
+	if w.do != nil && strings.Contains(w.text.String(), w.at) {
+		w.do()
+		w.do = nil
+	}
+	return len(p), nil
 }
 
 // shortWriter fails once it has taken some bytes, as a pipe does whose reader has gone.

@@ -105,7 +105,7 @@ func (d *demo) takeAim(e event) {
 // strike kills the host aimed at, and only it: what becomes of its run is what is to be seen.
 func (d *demo) strike() {
 	for _, h := range d.hosts {
-		if h.name != d.target.host {
+		if h.name != d.target.host || h.ended {
 			continue
 		}
 		below := descendants(h.cmd.Process.Pid)
@@ -222,11 +222,14 @@ func (d *demo) drain(ctx context.Context) []ending {
 // leftOver names the processes that outlived their hosts: by the lease of the one that was
 // killed, or by now.
 func (d *demo) leftOver() []string {
-	var left []proc
+	left := runsUnder(d.dir)
 	if d.seen != nil {
-		left = append(left, d.seen.left...)
+		for _, p := range d.seen.left {
+			if !slices.Contains(left, p) {
+				left = append(left, p)
+			}
+		}
 	}
-	left = append(left, runsUnder(d.dir)...)
 	var names []string
 	for _, p := range left {
 		names = append(names, fmt.Sprintf("process %d", p.pid))

@@ -70,7 +70,7 @@ func pad(text string, columns int) string {
 func (v *view) header(lasts time.Duration) []string {
 	lines := []string{
 		v.paint(bold, "rota demo") + fmt.Sprintf(": %d daemons, one Redis, no leader. For every tick of a job they race:", len(v.hosts)),
-		"one wins, and runs it under a higher token; the others lose, or leave it to it.",
+		"one wins, and runs it under a higher token; the others lose it, or leave it.",
 		fmt.Sprintf("%s takes a few ms, %s %d ms; both are due every second. Ends in %s.",
 			quickJob, slowJob, slowTime.Milliseconds(), short(lasts)),
 		"",

@@ -16,6 +16,7 @@ type daemon struct {
 	up     bool
 	boots  int           // what belongs to an earlier start is dead
 	hungTo time.Duration // the process stands still until then
+	deafTo time.Duration // its requests arrive, no reply does, until then
 	skew   time.Duration // of its clock against Redis'
 	loaded time.Time     // when this start read the table, by Redis' clock
 	known  map[string]time.Time

@@ -36,15 +36,18 @@ const (
 	modelTTL     = 4 * time.Second
 	modelRenew   = 1200 * time.Millisecond
 	modelMargin  = 50 * time.Millisecond
-	modelLate    = 4 * time.Second // a scheduled tick's start deadline
+	modelLate    = 6 * time.Second // a scheduled tick's start deadline: a lease may end before it
 	modelBack    = 4               // ticks that misfire "all" still runs
 	modelFaults  = 80 * time.Second
-	modelQuiet   = 60 * time.Second // after the faults; the last ticks of it must run
+	modelQuiet   = 50 * time.Second // after the faults; the last ticks of it must run
 	modelTimeout = 700 * time.Millisecond
 )
 
 func TestModel(t *testing.T) {
 	seeds := uint64(100)
+	if underRace {
+		seeds = 15
+	}
 	if n, err := strconv.ParseUint(os.Getenv("ROTA_MODEL_SEEDS"), 10, 64); err == nil {
 		seeds = n
 	}
@@ -246,7 +249,7 @@ func (w *world) call(h *daemon, handle func() (reply func())) {
 	}
 	w.after(delay, func() {
 		reply := arrive()
-		if w.chance(loss) {
+		if w.chance(loss) || w.now < h.deafTo {
 			w.seen["reply lost"]++
 			return
 		}
@@ -301,6 +304,7 @@ func (p *people) live(w *world) {
 		for range 2 {
 			within(0.4, func() { h.crash() })
 			within(0.3, func() { h.hang(w.upTo(2 * modelTTL)) })
+			within(0.3, func() { h.deafTo = w.now + w.upTo(2*modelTTL) })
 		}
 	}
 }
@@ -359,6 +363,7 @@ func (w *world) calm() {
 	w.trace("the faults are over")
 	w.quiet = true
 	for _, h := range w.hosts {
+		h.deafTo = 0
 		w.drain(h, false)
 		if !h.up {
 			h.boot(h.table)
