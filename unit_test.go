@@ -55,6 +55,8 @@ func TestUnit_KeepsTheDaemonsPromises(t *testing.T) {
 	for _, want := range []struct{ key, value, why string }{
 		{"Service.Type", "notify", "systemd 252 knows no notify-reload and would take it for simple"},
 		{"Service.ExecStart", "/usr/bin/rota run", "the daemon"},
+		{"Service.ExecReload", "/usr/bin/rota check kill -HUP $MAINPID", "a bad file is refused before the signal"},
+		{"Service.WatchdogSec", "30s", "a daemon whose loop stands still is restarted"},
 		{"Service.KillMode", "mixed", "the daemon ends its runs itself, and nothing outlives it"},
 		{"Service.OOMPolicy", "continue", "one job's memory must not end the daemon"},
 		{"Service.Restart", "on-failure", "the jobs of a host do not stop with one crash"},

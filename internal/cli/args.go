@@ -69,21 +69,25 @@ func atLeastOne(n int) error {
 	return nil
 }
 
-// The two ways in which a duration, as a time, counts.
+// direction is how a duration counts where a time is asked for.
+type direction bool
+
 const (
-	ago   = -1
-	ahead = +1
+	ago   direction = false
+	ahead direction = true
 )
 
 // parseTime reads a time as the flags take it: RFC 3339, or a duration, which counts from now.
-func parseTime(flag, s string, now time.Time, direction time.Duration) (time.Time, error) {
+func parseTime(flag, s string, now time.Time, towards direction) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC(), nil
 	}
 	d, err := config.ParseDuration(s)
 	switch {
+	case err == nil && towards == ago:
+		return now.Add(-d).UTC(), nil
 	case err == nil:
-		return now.Add(direction * d).UTC(), nil
+		return now.Add(d).UTC(), nil
 	case strings.ContainsAny(s, "T:"):
 		return time.Time{}, usage("--%s: %q is not a time; write it like %q", flag, s, "2026-11-29T02:00:00Z")
 	}

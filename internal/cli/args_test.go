@@ -12,9 +12,9 @@ import (
 
 func TestParseTime_TakesInstantsAndDurations(t *testing.T) {
 	for _, tc := range []struct {
-		name, in  string
-		direction time.Duration
-		want      string
+		name, in string
+		towards  direction
+		want     string
 	}{
 		{"an instant in UTC", "2026-11-01T03:00:00Z", ago, "2026-11-01T03:00:00Z"},
 		{"an instant elsewhere", "2026-11-01T03:00:00-04:00", ahead, "2026-11-01T07:00:00Z"},
@@ -24,7 +24,7 @@ func TestParseTime_TakesInstantsAndDurations(t *testing.T) {
 		{"days", "1d12h", ago, "2026-11-28T00:00:00Z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := parseTime("since", tc.in, noon, tc.direction)
+			got, err := parseTime("since", tc.in, noon, tc.towards)
 			if err != nil || got.Format(time.RFC3339Nano) != tc.want {
 				t.Errorf("parseTime(%q) = %v, %v, want %s", tc.in, got, err, tc.want)
 			}

@@ -54,15 +54,7 @@ type app struct {
 // Main runs the command line and returns the exit code.
 func Main() int {
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
-	return a.run(context.Background(), os.Args[1:])
-}
-
-func (a *app) run(ctx context.Context, args []string) int {
-	root := a.root()
-	root.SetArgs(args)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	return a.report(root.ExecuteContext(ctx))
+	return a.report(a.root().ExecuteContext(context.Background()))
 }
 
 func (a *app) root() *cobra.Command {
@@ -90,6 +82,8 @@ output, everything else to standard error. NO_COLOR is honoured.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &exitError{code: exitUsage, text: err.Error(), hint: "see '" + c.CommandPath() + " -h'"}
 	})
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),

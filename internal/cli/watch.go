@@ -34,8 +34,11 @@ func (a *app) watch(ctx context.Context, asJSON bool,
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	v, err := look(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return err
 	}
 	if screen, ok := a.terminal(); ok && !asJSON {
 		return a.watchScreen(ctx, screen, v, look, show)
@@ -111,14 +114,6 @@ func nextSecond(ctx context.Context, tick *time.Ticker) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// unlessEnded is err, or nil if it came with the end of ctx: that is how watching ends.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // frame is what draws text over the frame before it. Lines that have no room are counted on

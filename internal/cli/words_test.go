@@ -93,7 +93,8 @@ func TestWords_ReasonOf(t *testing.T) {
 		{"another kind that failed", ledger.Entry{Kind: ledger.Rerun, Run: "r", Reason: "exit code 3"}, "rerun: exit code 3"},
 		{"one tick", ledger.Entry{Kind: ledger.Scheduled, Reason: "paused"}, "paused"},
 		{
-			"a range", ledger.Entry{Kind: ledger.Scheduled, Count: 4, Until: until, Reason: "no host claimed it in time"},
+			"a range",
+			ledger.Entry{Kind: ledger.Scheduled, Count: 4, Until: until, Reason: "no host claimed it in time"},
 			"4 ticks until 11:59Z: no host claimed it in time",
 		},
 	} {

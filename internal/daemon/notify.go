@@ -30,12 +30,20 @@ func (n *notifier) stopping() { n.send(sd.SdNotifyStopping + "\nSTATUS=draining"
 // be CLOCK_MONOTONIC's, in microseconds. A reload that failed ends with READY as well: the
 // daemon is as ready as before.
 func (n *notifier) reloading() {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+	now, err := monotonicUsec()
+	if err != nil {
 		n.log.Warn("systemd not notified", "err", err)
 		return
 	}
-	n.send(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", sd.SdNotifyReloading, now.Nano()/1000))
+	n.send(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", sd.SdNotifyReloading, now))
+}
+
+func monotonicUsec() (int64, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("clock_gettime: %w", err)
+	}
+	return now.Nano() / 1000, nil
 }
 
 // watchdog pings systemd's watchdog, where the unit has one, for as long as the scheduler's

@@ -119,7 +119,7 @@ func (b *board) add(e event, now time.Time) {
 		r.alive = !slices.Contains(b.dead, e.holder)
 	case tickMissed:
 		r.cells[host] = missed
-	case runEnded:
+	case runEnded: // was dealt with above
 	}
 }
 
@@ -179,7 +179,7 @@ func (b *board) flush(now time.Time, all bool) []*row {
 		if slices.Contains(r.cells, silent) && now.Sub(r.seen) < patience && !all {
 			break
 		}
-		b.shown[r.job] = r.tick
+		b.shown[r.job] = r.tick // whatever is said of it from here on comes too late
 		n++
 	}
 	rows := b.pending[:n:n]

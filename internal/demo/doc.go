@@ -29,6 +29,6 @@
 // locked to its thread, because the kernel's signal is tied to the thread that started a daemon.
 // Each host has one goroutine that waits for its end and one, of package os/exec, that copies its
 // log; the kill has one that looks for what is left of the host. They all hand over by the queue,
-// which never blocks them: a terminal that is stopped must not stop the daemons. Run waits for
-// all of them.
+// as the end of the context does, which never blocks them: a terminal that is stopped must not stop
+// the daemons. Run waits for all of them.
 package demo

@@ -14,7 +14,9 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// dueTicks computes what was due in (from, until], from the schedules alone.
+// dueTicks computes what was due in (from, until], from the schedules alone: what the hosts say
+// they saw is not asked, for a tick that all of them overlooked must be missed here. It is the
+// same plan that they follow, and package schedule has tests of its own.
 func dueTicks(table []scheduler.Job, from, until time.Time) []tickOf {
 	var due []tickOf
 	for d := range scheduler.Plan(table, from) {
@@ -37,7 +39,8 @@ func lastDue(due []tickOf, jobs []string) []time.Time {
 	return last
 }
 
-// readLedger returns all entries of the jobs, oldest first.
+// readLedger returns all entries of the jobs, oldest first: in the order in which the claims were
+// won, which is the one that tokens must rise in.
 func readLedger(ctx context.Context, l *ledger.Ledger, jobs []string) ([]ledger.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*opTimeout)
 	defer cancel()
@@ -46,7 +49,8 @@ func readLedger(ctx context.Context, l *ledger.Ledger, jobs []string) ([]ledger.
 	return entries, err
 }
 
-// readWitness reads the file that the jobs wrote. No run at all has made it if there is none.
+// readWitness reads the file that the jobs wrote, in the order in which they did. If there is none,
+// no run has made it. A line that cannot be read is kept as it is: dropping it could hide a double.
 func readWitness(path string) (runs []testimony, illegible []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

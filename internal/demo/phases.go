@@ -15,6 +15,7 @@ import (
 func (d *demo) pump(ctx context.Context, limit time.Duration, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	// Rows also become due by waiting, and the status counts down, when no host says anything.
 	beat := time.NewTicker(pulse)
 	defer beat.Stop()
 	for ctx.Err() == nil && !d.hurry && !done() {
@@ -108,6 +109,7 @@ func (d *demo) strike() {
 		if h.name != d.target.host || h.ended {
 			continue
 		}
+		// Afterwards nobody can tell any more whose children they were.
 		below := descendants(h.cmd.Process.Pid)
 		h.signal(syscall.SIGKILL)
 		h.killed, d.killed = true, h
@@ -119,7 +121,8 @@ func (d *demo) strike() {
 	d.target = nil
 }
 
-// awaitHosts waits until all hosts are in the ledger.
+// awaitHosts waits until all hosts are in the ledger. A heartbeat is the word that counts: it takes
+// the process, its config, its way to Redis and a script.
 func (d *demo) awaitHosts(ctx context.Context) error {
 	limit := cmp.Or(d.opt.up, upWithin)
 	up := map[string]bool{}
@@ -185,11 +188,13 @@ func (d *demo) settle(ctx context.Context, due []tickOf) {
 
 // drain asks the hosts that are left to end, waits for that, and says how they did.
 func (d *demo) drain(ctx context.Context) []ending {
+	// A daemon that has gone already did not drain, whatever its exit code says.
 	fallen := slices.DeleteFunc(slices.Clone(d.hosts), func(h *host) bool { return !h.ended })
 	for _, h := range d.hosts {
 		h.signal(syscall.SIGTERM)
 	}
 	d.pump(ctx, drainWithin, func() bool {
+		// The look for what the kill left may still go on, if the kill came last.
 		return len(d.running()) == 0 && (d.killed == nil || d.seen != nil)
 	})
 	stuck := d.running()

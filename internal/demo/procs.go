@@ -42,7 +42,8 @@ func awaitGone(procs []proc, config string, limit time.Duration) *remains {
 	}
 }
 
-// descendants are the processes below pid, as proc(5) has them now.
+// descendants are the processes below pid, as proc(5) has them now. One that is forked meanwhile
+// may be missed; if it is of a run, runsUnder finds it.
 func descendants(pid int) []proc {
 	children := map[int][]proc{}
 	for _, p := range processes() {
@@ -70,7 +71,7 @@ func runsUnder(path string) []proc {
 	for _, p := range processes() {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p), "environ"))
 		if err != nil || !bytes.HasPrefix(env, mark) && !bytes.Contains(env, append([]byte{0}, mark...)) {
-			continue
+			continue // gone, another user's, or none of ours
 		}
 		if st, ok := stat(p); ok && st.alive {
 			all = append(all, proc{p, st.start})
@@ -84,6 +85,7 @@ func (p proc) lives() bool {
 	return ok && st.alive && st.start == p.start
 }
 
+// kill ends the process for good. It asks first: the pid may be somebody else's by now.
 func (p proc) kill() {
 	if p.lives() {
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)

@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// Lines is the verdict for people: a table whose rows say what they mean, and the result.
+// Lines is the verdict for people: a table whose rows say what they mean, and the result. With
+// faults, each is a line of its own and may be longer than a terminal is wide: what is wrong has
+// to be said whole.
 func (v *Verdict) Lines(style Style) []string {
 	paint := (&view{style: style}).paint
 	lines := []string{"The verdict, from the ledger and from a file that the jobs themselves wrote:", ""}
@@ -45,6 +47,9 @@ type verdictRow struct {
 	fine        *bool
 }
 
+// rows begin with the account of the ticks, whose numbers add up to the first. Skipped, missed and
+// lost ones are no faults: they are what the ledger is there to tell. A wrong row is one that a
+// fault stands behind, so the colours and the result cannot disagree.
 func (v *Verdict) rows() []verdictRow {
 	number := func(name string, n int, means string) verdictRow {
 		return verdictRow{name: name, value: strconv.Itoa(n), means: means}
@@ -79,7 +84,7 @@ func (v *Verdict) takeoverMeans() string {
 	switch {
 	case v.takeover != nil:
 		return fmt.Sprintf("%s ran %s again, %.1f s after the lost run had begun", v.takeover.host, v.takeover.job, v.takeover.after.Seconds())
-	case v.Killed == "":
+	case v.Killed == "": // it ended too early for that
 		return "no host was killed before the end"
 	}
 	return "the lease of " + v.Killed + " outlived the demo"

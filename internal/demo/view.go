@@ -16,7 +16,9 @@ type Style struct {
 	Width int  // of the terminal in columns; 0: 80
 }
 
-// The view turns what happens into lines of at most 80 columns. It is pure.
+// The view turns what happens into lines of at most 80 columns, which a terminal of the smallest
+// usual size shows whole. It is pure. Everything is said in words or marks as well as in colour:
+// without colour, as in a log, nothing is lost.
 type view struct {
 	hosts []string
 	style Style
@@ -25,7 +27,8 @@ type view struct {
 // wideHosts is how many hosts have room for words; more get marks.
 const wideHosts = 4
 
-// The columns beside those of the hosts.
+// The columns beside those of the hosts. A token has 16 digits until the year 2286, when the
+// microseconds since 1970 need one more.
 const (
 	tickWidth  = 8
 	jobWidth   = 6
@@ -34,6 +37,8 @@ const (
 	gap        = "  "
 )
 
+// paint is an SGR parameter. Only the eight colours that every terminal has are used, so that
+// people's own colour schemes hold.
 type paint string
 
 const (
@@ -134,7 +139,8 @@ func (v *view) cell(c cell) (mark, word string, p paint) {
 	return "", "", dim
 }
 
-// row is one tick's race.
+// row is one tick's race. Its right side is for what came of it: the token if somebody won, else
+// why nobody did.
 func (v *view) row(r *row) string {
 	var b strings.Builder
 	b.WriteString(r.tick.Format("15:04:05") + gap + pad(r.job, jobWidth) + gap)
@@ -190,7 +196,9 @@ func (v *view) rule(p paint, text string) string {
 // under is a remark to the rule above it.
 func (v *view) under(text string) string { return "     " + text }
 
-// died says that a host was killed, and with it the runs of jobs.
+// died says that a host was killed, and with it the runs of jobs. What follows looks like a fault
+// to who does not know the reason, a job that stands still while two hosts are idle; so the reason
+// is given here.
 func (v *view) died(host string, jobs []string) []string {
 	if len(jobs) == 0 {
 		return []string{v.rule(bad, host+" killed with SIGKILL")}
@@ -243,6 +251,7 @@ func (v *view) status(b *board, rest time.Duration) string {
 			parts = append(parts, job+" runs on "+o.host)
 		}
 	}
+	// Rounded up: the last second before the end is one to go, not none.
 	ends := fmt.Sprintf("%d s to go", int((rest+time.Second-1)/time.Second))
 	if rest <= 0 {
 		ends = "ending"
@@ -256,7 +265,9 @@ func (v *view) status(b *board, rest time.Duration) string {
 	if width == 0 {
 		width = 80
 	}
-	if n := width - 1; len(text) > n { // it is ASCII
+	// A line that wraps could not be erased any more, and some terminals wrap at the last column.
+	// The text is ASCII, so its bytes are its columns.
+	if n := width - 1; len(text) > n {
 		text = text[:max(0, n)]
 	}
 	return v.paint(dim, text)

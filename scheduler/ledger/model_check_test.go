@@ -351,13 +351,12 @@ func (w *world) notBlocked(s JobState, entries []Entry) {
 	if s.Cursor.Before(newest) {
 		w.fault("the cursor of %s is at %s, and %s was due", s.Job, w.since(s.Cursor), w.since(newest))
 	}
-	runs := 0
-	for _, e := range entries {
-		if e.Run != "" && e.Kind != Manual && e.Tick.After(newest.Add(-3*every)) {
-			runs++
+	// By then the longest run of before has ended.
+	for t := newest; t.After(w.epoch.Add(modelFaults + modelLong + modelTTL)); t = t.Add(-every) {
+		if !slices.ContainsFunc(entries, func(e Entry) bool {
+			return e.Tick.Equal(t) && (e.Run != "" && e.Outcome != OutcomeLost || strings.HasSuffix(e.Reason, " for k") || strings.HasSuffix(e.Reason, " for j"))
+		}) {
+			w.fault("tick %s of %s did not run: it is blocked", w.since(t), s.Job)
 		}
-	}
-	if s.Job == "j" && runs < 2 {
-		w.fault("%d of the last three ticks of %s ran: it is blocked", runs, s.Job)
 	}
 }

@@ -303,7 +303,7 @@ func (h *daemon) start(r *run) {
 	id := r.grant.Claim.Run
 	h.runs[id] = r
 	w.started(h, r)
-	length := []time.Duration{20 * time.Millisecond, modelGap / 4, modelGap * 2 / 3, modelGap + modelGap/3, 3 * modelGap}[w.rng.IntN(5)]
+	length := []time.Duration{20 * time.Millisecond, modelGap / 4, modelGap * 2 / 3, modelGap + modelGap/3, modelLong}[w.rng.IntN(5)]
 	if w.quiet {
 		length = w.upTo(modelGap / 4)
 	}

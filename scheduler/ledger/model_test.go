@@ -40,6 +40,7 @@ const (
 	modelBack    = 4               // ticks that misfire "all" still runs
 	modelFaults  = 80 * time.Second
 	modelQuiet   = 50 * time.Second // after the faults; the last ticks of it must run
+	modelLong    = 23 * time.Second // the longest run
 	modelTimeout = 700 * time.Millisecond
 )
 
