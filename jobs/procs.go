@@ -17,9 +17,9 @@ import (
 // still show ROTA_RUN=ID in the environment they were started with.
 //
 // One search costs a getpgid per process of the host and reading the environment of those that
-// are not kernel threads: about 10 µs each. A run that leaves nothing behind makes one search, at
-// its end. It took 0.5 ms on a small host, where a fork and exec take 1.1 ms, and 13 ms with 1000
-// processes more (BenchmarkProcs_Search, BenchmarkCommand_Run).
+// are not kernel threads: 10 to 20 µs each. A run that leaves nothing behind makes one search, at
+// its end. On two busy cores it took 0.7 ms with few processes, where a fork and exec take 1 ms and
+// a whole run 1.6 ms, and 13 to 25 ms with 1000 more (BenchmarkProcs_Search, BenchmarkCommand_Run).
 //
 // What was found is held by a pidfd where the kernel has them (Linux 5.4), so that it is not
 // taken for a process that gets its pid later, and stays known when it leaves the group.

@@ -55,8 +55,7 @@ Outcomes: ` + strings.Join(outcomes(), ", ") + `.`,
 }
 
 func (a *app) history(ctx context.Context, args []string, f historyFlags) error {
-	q, err := f.query(time.Now())
-	if err != nil {
+	if _, err := f.query(time.Now()); err != nil {
 		return err
 	}
 	s, err := a.open()
@@ -64,6 +63,15 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 		return err
 	}
 	defer s.close()
+	// The ledger's times are by Redis' clock, and so is what "1h ago" means.
+	now, err := s.now(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := f.query(now)
+	if err != nil {
+		return err
+	}
 	for _, j := range s.cfg.Jobs {
 		q.Jobs = append(q.Jobs, j.Name)
 	}
@@ -84,13 +92,15 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 		a.note("the ledger has no such entries")
 		return nil
 	}
-	// What is one job's needs no column that says so.
-	one := len(args) > 0
+	return a.historyTable(entries, now, len(args) > 0)
+}
+
+// historyTable prints entries for people, of one job without the column that would say so.
+func (a *app) historyTable(entries []ledger.Entry, now time.Time, one bool) error {
 	header := []string{"TICK", "", "JOB", "OUTCOME", "HOST", "TOKEN", "LAG", "TOOK", "RUN", "REASON"}
 	if one {
 		header = slices.Delete(header, 2, 3)
 	}
-	now := time.Now()
 	t := newTable(a.colours(), "OUTCOME", header...)
 	for i := range entries {
 		e := &entries[i]
@@ -103,7 +113,7 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 		}
 		t.row(row...)
 	}
-	_, err = t.WriteTo(a.stdout)
+	_, err := t.WriteTo(a.stdout)
 	return err
 }
 

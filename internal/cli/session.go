@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +55,14 @@ func ask[T any](ctx context.Context, s *session, call func(context.Context) (T, 
 	defer cancel()
 	v, err := call(ctx)
 	return v, s.explain(err)
+}
+
+// now is Redis' clock.
+func (s *session) now(ctx context.Context) (time.Time, error) {
+	return ask(ctx, s, func(ctx context.Context) (time.Time, error) {
+		_, now, err := s.led.Recent(ctx, nil, 1)
+		return now, err
+	})
 }
 
 // explain says what a failed call means to the person at the terminal, and gives it its exit

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"os/user"
@@ -62,8 +63,7 @@ func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) erro
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := ledger.Request{Job: name, Who: asker(s.cfg.Host.Name), Force: force}
-	r.ID, err = ask(ctx, s, func(ctx context.Context) (string, error) { return s.led.Ask(ctx, r) })
-	if err != nil {
+	if r.ID, err = s.request(ctx, r); err != nil {
 		return err
 	}
 	e, taken, err := s.await(ctx, r)
@@ -90,6 +90,20 @@ func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) erro
 		return err
 	}
 	return s.refused(ctx, &e)
+}
+
+// request files a request and returns its id.
+func (s *session) request(ctx context.Context, r ledger.Request) (string, error) {
+	unknown := false
+	id, err := ask(ctx, s, func(ctx context.Context) (string, error) {
+		id, err := s.led.Ask(ctx, r)
+		unknown = isTimeout(err) || errors.Is(err, io.EOF)
+		return id, err
+	})
+	if e, ok := errors.AsType[*exitError](err); ok && unknown {
+		e.hint = fmt.Sprintf("if the request arrived, a host runs %s within %s: see 'rota history %s'", r.Job, takenWithin, r.Job)
+	}
+	return id, err
 }
 
 // asker names who asks for a run.
@@ -143,11 +157,12 @@ func (s *session) answered(ctx context.Context, r ledger.Request) (e ledger.Entr
 // that takes a request also writes that.
 func (s *session) withdraw(ctx context.Context, r ledger.Request) (e ledger.Entry, taken bool, err error) {
 	mine, err := ask(ctx, s, func(ctx context.Context) (bool, error) { return s.led.Withdraw(ctx, r.ID) })
+	if e, ok := errors.AsType[*exitError](err); ok {
+		e.text += "; it is not known whether the job runs"
+		e.hint = fmt.Sprintf("no host takes the request after %s: 'rota history %s' tells whether one did", takenWithin, r.Job)
+	}
 	if err != nil {
-		return e, false, &exitError{
-			code: exitUnreachable, text: err.Error() + "; it is not known whether the job runs",
-			hint: "no host takes the request after 10 s; 'rota history " + r.Job + "' tells whether one did",
-		}
+		return e, false, err
 	}
 	if mine {
 		return e, false, nil
