@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"net"
 
 	"github.com/alicebob/miniredis/v2"
@@ -29,11 +28,11 @@ func Example() {
 
 	led, err := ledger.New(client, ledger.Options{Namespace: "billing"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	everySecond, err := schedule.Parse("UTC", "* * * * * *")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := scheduler.New(scheduler.Options{
@@ -48,10 +47,10 @@ func Example() {
 		}},
 	})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := s.Run(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output: settle runs on web-1, under a token: true
 }

@@ -36,10 +36,3 @@ func (p *presence) heard(log *slog.Logger, err error) {
 		p.away, p.fails = time.Time{}, 0
 	}
 }
-
-// since returns since when Redis has been away; zero: it is there.
-func (p *presence) since() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.away
-}

@@ -184,7 +184,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stopBeating()
 	heart.Wait()
 	s.end()
-	_ = s.keeper.Close()
+	_ = s.keeper.Close() //nolint:contextcheck // it only logs
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if s.clock.known() {

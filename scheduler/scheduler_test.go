@@ -276,7 +276,7 @@ func TestScheduler_ManualRun(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		ask := func() string {
-			id, err := f.led.Ask(context.Background(), ledger.Request{Job: "work", Who: "test"})
+			id, err := f.led.Ask(t.Context(), ledger.Request{Job: "work", Who: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,10 +126,10 @@ func TestSteer_Cancel(t *testing.T) {
 		if e.Outcome != string(jobs.Cancelled) || !strings.Contains(e.Reason, "test: maintenance") {
 			t.Errorf("a second later the run is %s (%s), want cancelled by test", e.Outcome, e.Reason)
 		}
-		if err := f.led.Cancel(t.Context(), run, tester); err != ledger.ErrEnded {
+		if err := f.led.Cancel(t.Context(), run, tester); !errors.Is(err, ledger.ErrEnded) {
 			t.Errorf("Cancel of an ended run = %v, want ErrEnded", err)
 		}
-		if err := f.led.Cancel(t.Context(), "nonsense", tester); err != ledger.ErrNoRun {
+		if err := f.led.Cancel(t.Context(), "nonsense", tester); !errors.Is(err, ledger.ErrNoRun) {
 			t.Errorf("Cancel of no run = %v, want ErrNoRun", err)
 		}
 	})

@@ -71,7 +71,7 @@ func (s *Scheduler) expiry(j *Job, d Due) time.Duration {
 // send claims in one pipeline. What is settled by the answer is done; the rest goes on alone.
 func (s *Scheduler) send(ctx context.Context, tries []*try) {
 	for i, d := range s.ask(ctx, tries) {
-		if t := tries[i]; !s.settle(t, d) {
+		if t := tries[i]; !s.settle(t, d) { //nolint:contextcheck // giving back outlives the race
 			s.work.Go(func() { s.chase(ctx, t, d.Decision) })
 		}
 	}
@@ -122,12 +122,12 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		if over := s.clock.Now().After(t.due.Deadline); !running || over {
 			if d.Err != nil {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
-				s.giveBack(t, "the claim was not answered in time")
+				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
 			return
 		}
 		a := s.ask(ctx, []*try{t})[0]
-		if s.settle(t, a) {
+		if s.settle(t, a) { //nolint:contextcheck // giving back outlives the race
 			return
 		}
 		d = a.Decision

@@ -22,12 +22,12 @@ type Embedded struct {
 
 // StartEmbedded serves a Redis on a unix socket in stateDir, which only this user can open.
 // The daemon that calls it must have the folder to itself.
-func StartEmbedded(stateDir string) (*Embedded, error) {
+func StartEmbedded(ctx context.Context, stateDir string) (*Embedded, error) {
 	path := socket(stateDir)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("embedded redis: %w", err)
 	}
-	e, err := ServeEmbedded("unix", path)
+	e, err := ServeEmbedded(ctx, "unix", path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,11 @@ func StartEmbedded(stateDir string) (*Embedded, error) {
 	return e, nil
 }
 
-// ServeEmbedded serves a Redis at an address as [net.Listen] takes it.
-func ServeEmbedded(network, address string) (*Embedded, error) {
+// ServeEmbedded serves a Redis at an address as [net.Listen] takes it. The end of ctx ends only
+// the start; Close ends the server.
+func ServeEmbedded(ctx context.Context, network, address string) (*Embedded, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), network, address)
+	l, err := lc.Listen(ctx, network, address)
 	if err != nil {
 		return nil, fmt.Errorf("embedded redis: %w", err)
 	}

@@ -36,7 +36,7 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	defer state.close()
 	if c.Redis.Embedded() {
-		e, err := connect.StartEmbedded(c.StateDir)
+		e, err := connect.StartEmbedded(ctx, c.StateDir)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func show(ctx context.Context, opt *Options) (_ *Verdict, err error) {
 		screen: &screen{w: opt.View, live: opt.Style.Live},
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.prepare(); err != nil { //nolint:contextcheck // nothing there waits for anybody
+	if err := d.prepare(ctx); err != nil {
 		return nil, err
 	}
 	// The end of ctx is a wish like a signal: what is under way is still brought to its end.
@@ -145,12 +145,12 @@ type aim struct {
 }
 
 // prepare makes what the hosts need: a folder, their Redis and their configs.
-func (d *demo) prepare() (err error) {
+func (d *demo) prepare(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp(d.opt.Dir, "rota-demo-"); err != nil {
 		return err
 	}
 	d.closers = append(d.closers, func() error { return os.RemoveAll(d.dir) })
-	if d.redis, err = connect.ServeEmbedded("tcp", "127.0.0.1:0"); err != nil {
+	if d.redis, err = connect.ServeEmbedded(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	d.closers = append(d.closers, func() error { d.redis.Close(); return nil })

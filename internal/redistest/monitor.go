@@ -107,7 +107,7 @@ func (m *Monitor) read(r *bufio.Reader) {
 	}
 }
 
-// A line of MONITOR: +1700000000.123456 [0 127.0.0.1:60866] "set" "a" "\x00"
+// A line of MONITOR: +1700000000.123456 [0 127.0.0.1:60866] "set" "a" "\x00".
 var monitorLine = regexp.MustCompile(`^\+[\d.]+ \[\d+ (\S+)\] (.*)\r\n$`)
 
 func parseMonitor(line string) (Seen, bool) {

@@ -34,6 +34,7 @@ func TestClaim_Allow(t *testing.T) {
 			t.expire(one.Claim)
 			t.expire(two.Claim)
 			t.win(t.claim(0, parallel))
+			t.unchangedBy("a later claim", func() { t.want("already", t.claim(0, parallel)) })
 			t.wantHistory("-2 lost scheduled on a", "-1 lost scheduled on a", "0 running scheduled on a")
 		})
 		t.fresh("and takes no place any more", func(t *rig) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,6 +73,8 @@ func (w *world) claimed(c *Claim, d Decision) {
 	}
 	if d.Answer == Won {
 		w.won(c, d)
+	} else if v, _ := w.redis.Get(w.led.LeaseKey(cmp.Or(c.Lease, c.Lock))); strings.HasPrefix(v, c.Token.Reveal()+"|") {
+		w.fault("%s holds its lease, and was told %q when it asked again", c.Run, d.Answer)
 	}
 	w.inspect()
 	if _, ok := w.created[c.Job]; !ok && !w.cursor[c.Job].IsZero() {

@@ -33,11 +33,10 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		return nil, nil
 	}
 	type reads struct {
-		record            *redis.MapStringStringCmd
-		runs, skips       *redis.XMessageSliceCmd
-		lease             *redis.StringCmd
-		left              *redis.DurationCmd
-		name, token, from string
+		record      *redis.MapStringStringCmd
+		runs, skips *redis.XMessageSliceCmd
+		lease       *redis.StringCmd
+		left        *redis.DurationCmd
 	}
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)

@@ -59,7 +59,7 @@ func parseDuration(text string) (d time.Duration, reason string) {
 			unitEnd = len(rest) - numberEnd
 		}
 		value, unit := rest[:numberEnd], rest[numberEnd:numberEnd+unitEnd]
-		factor := time.Duration(1)
+		factor := int64(1)
 		if unit == "d" {
 			unit, factor = "h", 24
 		}
@@ -67,10 +67,10 @@ func parseDuration(text string) (d time.Duration, reason string) {
 		if err != nil {
 			return 0, "no duration"
 		}
-		if part > (math.MaxInt64-d)/factor {
+		if int64(part) > (math.MaxInt64-int64(d))/factor {
 			return 0, "longer than 292 years"
 		}
-		d += part * factor
+		d += time.Duration(int64(part) * factor)
 		rest = rest[numberEnd+unitEnd:]
 	}
 	return d, ""

@@ -31,6 +31,7 @@ func randomInstant(random *rand.Rand) time.Time {
 }
 
 func randomSchedule(tb testing.TB, random *rand.Rand) *Schedule {
+	tb.Helper()
 	spec := func() string {
 		switch random.IntN(8) {
 		case 0:
@@ -129,7 +130,8 @@ func TestSchedule_NextAndPrevAgree(t *testing.T) {
 
 func TestSchedule_EndsOfTime(t *testing.T) {
 	extremes := []time.Time{
-		{}, time.Unix(math.MinInt64, 0), time.Unix(math.MaxInt64+minTick, 999_999_999), // the last one that time.Time can hold
+		{},
+		time.Unix(math.MinInt64, 0), time.Unix(math.MaxInt64+minTick, 999_999_999), // the last one that time.Time can hold
 		time.Unix(math.MinInt64/2, 0),
 		time.Unix(math.MaxInt64/2, 0), time.Unix(minTick, 0), time.Unix(maxTick, 0), time.Unix(maxTick, 1),
 		time.Unix(0, 0), time.Unix(-1, 1), time.Unix(minTick-1, 0), time.Unix(maxTick+1, 0),

@@ -27,7 +27,7 @@ var rota = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "rota")
-	out, err := exec.Command("go", "build", "-o", bin, "rota/cmd/rota").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", bin, "rota/cmd/rota").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build rota: %w\n%s", err, out)
 	}
@@ -93,7 +93,7 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
-	d := &daemon{t: f.t, name: name, cmd: exec.Command(bin, "run", "-c", path), done: make(chan struct{}), log: &log{}}
+	d := &daemon{t: f.t, name: name, cmd: exec.CommandContext(context.Background(), bin, "run", "-c", path), done: make(chan struct{}), log: &log{}}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -124,17 +124,6 @@ func (d *daemon) stop() int {
 		d.t.Fatalf("%s did not stop within 30 s of SIGTERM", d.name)
 	}
 	return d.cmd.ProcessState.ExitCode()
-}
-
-// awaitLog waits until the daemon has logged a line with that text.
-func (d *daemon) awaitLog(text string, within time.Duration) {
-	d.t.Helper()
-	eventually(d.t, within, func() error {
-		if !strings.Contains(d.log.String(), text) {
-			return fmt.Errorf("%s has not logged %q", d.name, text)
-		}
-		return nil
-	})
 }
 
 // awaitHosts waits until the ledger shows n hosts.

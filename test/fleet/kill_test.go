@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,9 +75,7 @@ func TestFleet_OneDaemonKilled(t *testing.T) {
 	for _, job := range names {
 		seen := map[time.Time]bool{}
 		lostTick := time.Time{}
-		entries := f.history(job)
-		for i := len(entries) - 1; i >= 0; i-- {
-			e := entries[i]
+		for _, e := range slices.Backward(f.history(job)) {
 			n := max(1, e.Count)
 			for k := range n {
 				tick := e.Tick.Add(time.Duration(k) * time.Second)
