@@ -49,13 +49,15 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, Margin: l.opt.Margin}
 	defer func() {
 		if err != nil && unanswered {
-			l.takeBack(keys, g.Token, l.linger())
+			l.takeBack(ctx, keys, g.Token, l.linger())
 		}
 	}()
 	fail := func(err error) (Grant, bool, error) {
 		return g, unanswered, fmt.Errorf("acquire %q: %w", name, err)
 	}
 
+	// Only an answer of the server is certain to have changed nothing, or a connection that
+	// could not be made. After anything else the grant may stand, so the same token asks.
 	floor, first := l.floors.of(name), l.keeper.Now()
 	for wait := replayAfter; ; wait *= 2 {
 		g.Sent = l.keeper.Now()
@@ -72,6 +74,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 		a, err := readAcquired(reply)
 		switch {
 		case err == nil && a.yes:
+			// Counted from this request, not the first: it is the one that set the TTL.
 			g.Fence = a.fence
 			l.sawGrant(name, a.fence, floor)
 			if late := l.keeper.Now().Sub(g.Sent) - g.trusted(); late >= 0 {
@@ -109,9 +112,9 @@ func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64) 
 		select {
 		case reply <- Reply{Value: v, Err: err}:
 		case <-ctx.Done():
-			l.takeBack(keys, g.Token, l.linger())
+			l.takeBack(ctx, keys, g.Token, l.linger())
 		case <-l.closing.Done():
-			l.takeBack(keys, g.Token, l.linger())
+			l.takeBack(ctx, keys, g.Token, l.linger())
 		}
 	})
 	return reply
@@ -122,17 +125,19 @@ func (l *Locker) linger() time.Duration { return 2 * l.opt.CallTimeout }
 
 // takeBack compares and deletes, in the background, a grant that nobody uses or may know of.
 // It does so until Redis has answered and linger has passed, since a request may arrive after
-// the one that takes it back; or until the lease would have ended by itself.
-func (l *Locker) takeBack(keys lockKeys, token Token, linger time.Duration) {
+// the one that takes it back; or until the lease would have ended by itself. Of ctx only the
+// values are used.
+func (l *Locker) takeBack(ctx context.Context, keys lockKeys, token Token, linger time.Duration) {
 	if l.taking.Add(1) > maxTaking {
 		l.taking.Add(-1)
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	start := l.keeper.Now()
 	l.wg.Go(func() {
 		defer l.taking.Add(-1)
 		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-			_, err := l.deleteOwn(context.Background(), keys, token, l.opt.CallTimeout)
+			_, err := l.deleteOwn(ctx, keys, token, l.opt.CallTimeout)
 			passed := l.keeper.Now().Sub(start)
 			if passed > l.opt.TTL+linger || !errors.Is(err, ErrUnavailable) && passed >= linger {
 				return

@@ -315,7 +315,7 @@ func TestProperty11_ErrorsTellApart(t *testing.T) {
 				l := bubbled(t, p.Client(), Options{})
 				err := c.try(t, l, p, direct)
 				for _, sentinel := range all {
-					if got, want := errors.Is(err, sentinel), sentinel == c.want; got != want {
+					if got, want := errors.Is(err, sentinel), sentinel == c.want; got != want { //nolint:errorlint // which of them
 						t.Errorf("got %v; errors.Is(err, %v): got %t, want %t", err, sentinel, got, want)
 					}
 				}

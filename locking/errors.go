@@ -63,7 +63,8 @@ const (
 	ReasonFailing Reason = "failing"
 	// ReasonPanicked: the renewal function panicked.
 	ReasonPanicked Reason = "panicked"
-	// ReasonClosed: the Keeper or Locker was closed under the lease. Nobody renews it now.
+	// ReasonClosed: the Keeper or Locker was closed under the lease. Nobody renews it now; the
+	// LossError matches [ErrClosed] too.
 	ReasonClosed Reason = "closed"
 )
 
@@ -71,7 +72,7 @@ const (
 type LossError struct {
 	Name   string
 	Reason Reason
-	Err    error // the last failure of a renewal; nil if there was none
+	Err    error // the last failure of a renewal, or ErrClosed; nil if there was none
 }
 
 func (e *LossError) Error() string {
@@ -84,5 +85,5 @@ func (e *LossError) Error() string {
 // Is tells that a LossError is an [ErrLost].
 func (e *LossError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns the last failure of a renewal.
+// Unwrap returns Err.
 func (e *LossError) Unwrap() error { return e.Err }

@@ -226,10 +226,9 @@ func (k *Keeper) report(l *Lease, loss *LossError) {
 	if loss == nil {
 		return
 	}
-	level := slog.LevelWarn
+	log := k.log.Warn
 	if loss.Reason == ReasonPanicked {
-		level = slog.LevelError
+		log = k.log.Error // a fault of the program, not of Redis
 	}
-	k.log.Log(context.Background(), level, "lost lease",
-		"lock", l.grant.Name, "token", l.grant.Fence, "reason", string(loss.Reason), "err", loss.Err)
+	log("lost lease", "lock", l.grant.Name, "token", l.grant.Fence, "reason", string(loss.Reason), "err", loss.Err)
 }

@@ -137,13 +137,16 @@ func TestKeeper_CallsAreBoundedInTimeAndNumber(t *testing.T) {
 func TestKeeper_NoticeEndsTheContextButKeepsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
-		k := newKeeper(t, KeeperOptions{RenewEvery: 5 * time.Second, Notice: 5 * time.Second,
+		k := newKeeper(t, KeeperOptions{
+			RenewEvery: 5 * time.Second,
+			Notice:     5 * time.Second,
 			Renew: func(_ context.Context, g []Grant) []error {
 				if failing.Load() {
 					return all(g, ErrUnavailable)
 				}
 				return make([]error, len(g))
-			}})
+			},
+		})
 		lease := k.Keep(t.Context(), grantOf(k.Now(), 30*time.Second))
 		time.Sleep(time.Minute)
 		failing.Store(true)
@@ -225,7 +228,7 @@ func TestKeep_TheParentsEndDoesNotStopRenewal(t *testing.T) {
 		enough := errors.New("enough")
 		cancel(enough)
 		<-lease.Context().Done()
-		if got := context.Cause(lease.Context()); got != enough {
+		if got := context.Cause(lease.Context()); !errors.Is(got, enough) {
 			t.Errorf("cause: got %v, want the parent's", got)
 		}
 		before := calls.Load()
@@ -263,6 +266,9 @@ func TestKeeper_CloseEndsWhatItKeeps(t *testing.T) {
 			}
 		}
 		lostBy(t, lease, ReasonClosed, 0)
+		if !errors.Is(lease.Err(), ErrClosed) {
+			t.Errorf("Err: got %v, want ErrClosed in it", lease.Err())
+		}
 		lostBy(t, k.Keep(t.Context(), grantOf(k.Now(), 3*time.Second)), ReasonClosed, 0)
 		before := calls.Load()
 		time.Sleep(10 * time.Second)
@@ -299,7 +305,7 @@ func TestStop_WaitsForTheRenewalUnderWay(t *testing.T) {
 			if n := calls.Load(); n != before {
 				t.Fatalf("%d renewals after Stop, want none", n-before)
 			}
-			if got := context.Cause(lease.Context()); got != ErrReleased || lease.Err() != ErrReleased || lease.Valid() {
+			if got := context.Cause(lease.Context()); !errors.Is(got, ErrReleased) || !errors.Is(lease.Err(), ErrReleased) || lease.Valid() {
 				t.Fatalf("after Stop: got cause %v, Err %v, valid %t, want released", got, lease.Err(), lease.Valid())
 			}
 		}

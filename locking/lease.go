@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -114,7 +113,7 @@ func (l *Lease) Valid() bool {
 // The lock itself stays as it is, for the caller to release or to let expire. Idempotent.
 func (l *Lease) Stop() {
 	l.mu.Lock()
-	if l.err == nil {
+	if !l.ended() {
 		l.finishWith(ErrReleased)
 	}
 	l.finish()
@@ -129,129 +128,4 @@ func (l *Lease) Stop() {
 // Format writes the lock's name and the fencing token, whatever the verb.
 func (l *Lease) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "lease on %q (fencing token %d)", l.grant.Name, l.grant.Fence)
-}
-
-// remaining returns how long the lease can be trusted from now; negative if it cannot.
-// Like all that follows it is called with l.mu held.
-func (l *Lease) remaining(now Instant) time.Duration {
-	return l.grant.trusted() - now.Sub(l.sent)
-}
-
-// plan sets when the next renewal is due, up to a tenth early so that holders which began
-// together do not stay together.
-func (l *Lease) plan() {
-	l.due = l.sent.mono.Add(l.every)
-	if spread := l.every / 10; spread > 0 {
-		l.due = l.due.Add(-rand.N(spread))
-	}
-}
-
-// watch is what the lease's timer runs. The Keeper's Close waits for it.
-func (l *Lease) watch() {
-	now := l.keeper.Now()
-	l.mu.Lock()
-	if l.over {
-		l.mu.Unlock()
-		return
-	}
-	l.keeper.wg.Add(1) // not over, so Close has not come to wait yet
-	defer l.keeper.wg.Done()
-	loss := l.judge(now)
-	l.mu.Unlock()
-	l.keeper.report(l, loss)
-}
-
-// judge ends what the clocks have ended, and sets the timer to what they will end next. It
-// returns the loss, if it is the one that ended the lease.
-func (l *Lease) judge(now Instant) (loss *LossError) {
-	if l.over {
-		return nil
-	}
-	left, notice := l.remaining(now), l.keeper.opt.Notice
-	if left <= 0 {
-		loss = l.end(ReasonDeadline)
-		l.finish()
-		return loss
-	}
-	if left <= notice {
-		loss = l.end(ReasonFailing)
-	}
-	if l.err == nil {
-		left -= notice
-	}
-	if l.timer == nil {
-		l.timer = time.AfterFunc(left, l.watch)
-	} else {
-		l.timer.Reset(left)
-	}
-	return loss
-}
-
-// settle takes the answer to a renewal that was sent at the given instant. Late tells that
-// it was confirmed although the lease had been lost: that revives nothing.
-func (l *Lease) settle(sent, now Instant, err error, panicked bool) (loss *LossError, late bool) {
-	if !l.over && l.remaining(now) <= 0 {
-		loss = l.judge(now) // before its timer did
-	}
-	if l.over {
-		return loss, err == nil && !errors.Is(l.err, ErrReleased)
-	}
-	switch {
-	case err == nil:
-		l.fails, l.failure = 0, nil
-		if sent.Sub(l.sent) > 0 { // answers can overtake one another
-			l.sent = sent
-		}
-		l.plan()
-		loss = l.judge(now)
-	case errors.Is(err, ErrLost):
-		l.refused = true
-		loss = l.end(ReasonRefused)
-		l.finish()
-	default:
-		l.fails++
-		l.failure = err
-		l.due = now.mono.Add(retryAfter(l.fails, l.grant.TTL))
-		if panicked {
-			loss = l.end(ReasonPanicked)
-		} else if l.keeper.opt.FailFast {
-			loss = l.end(ReasonFailing)
-		}
-	}
-	if l.again {
-		l.again, l.due = false, now.mono
-	}
-	return loss, false
-}
-
-// retryAfter is the wait after the nth failed renewal in a row: soon at first, since most
-// faults are short, and never so long that a lease of this length has no time for more.
-func retryAfter(n int, ttl time.Duration) time.Duration {
-	wait := min(25*time.Millisecond<<min(n-1, 16), ttl/6)
-	return wait - rand.N(wait/4+1)
-}
-
-// end ends the lease as lost, unless it has ended before.
-func (l *Lease) end(reason Reason) *LossError {
-	if l.err != nil {
-		return nil
-	}
-	loss := &LossError{Name: l.grant.Name, Reason: reason, Err: l.failure}
-	l.finishWith(loss)
-	return loss
-}
-
-// finishWith tells everybody, once.
-func (l *Lease) finishWith(err error) {
-	l.err = err
-	close(l.done)
-	l.cancel(err)
-}
-
-// finish stops what renews and watches the lease.
-func (l *Lease) finish() {
-	l.over = true
-	if l.timer != nil {
-		l.timer.Stop()
-	}
 }

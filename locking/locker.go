@@ -81,7 +81,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 	}
 	l.keeper.late = func(g Grant) {
 		if keys, err := l.names.keys(g.Name); err == nil {
-			l.takeBack(keys, g.Token, 0)
+			l.takeBack(context.Background(), keys, g.Token, 0)
 		}
 	}
 	if !opt.ShareClient {
@@ -100,7 +100,8 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 // A request whose answer is lost is repeated with the same ownership token, which Redis
 // answers with the same grant, while ctx and twice Options.CallTimeout allow. If no answer
 // comes, or ctx ends first, TryAcquire returns at once, and whatever Redis may have granted
-// is compared and deleted in the background: now, and again when the last request is back.
+// is compared and deleted in the background: now, when the last request is back, and for
+// another twice CallTimeout, as a request may arrive after its connection was given up.
 //
 // The lease is trusted until the instant before the request was sent that was answered,
 // plus TTL, minus Margin; a grant that arrives later than that is given back. The lease's
@@ -125,7 +126,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 			err = errors.Join(err, lost)
 		}
 	}()
-	return fn(lease.Context(), lease)
+	return fn(lease.Context(), lease) //nolint:contextcheck // a child of ctx, which Keep made
 }
 
 // Close stops all renewals and waits for what is under way, at most about
@@ -155,11 +156,6 @@ func (l *Locker) enter() error {
 	}
 	l.wg.Add(1)
 	return nil
-}
-
-// call returns a context for one request.
-func (l *Locker) call(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.opt.CallTimeout)
 }
 
 // renewAll is the Renew of the Locker's Keeper: one pipeline.

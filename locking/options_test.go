@@ -3,8 +3,6 @@ package locking
 import (
 	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"strconv"
 	"strings"
@@ -120,27 +118,5 @@ func TestProperty40_TTLsAreRoundedUpOnTheWireAndDownHere(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// The library stands alone: it imports nothing of this module. Read from the sources.
-func TestPackage_ImportsNothingOfOurs(t *testing.T) {
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range parsed.Imports {
-			if strings.HasPrefix(i.Path.Value, `"rota`) {
-				t.Errorf("%s imports %s", f.Name(), i.Path.Value)
-			}
-		}
 	}
 }

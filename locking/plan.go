@@ -14,6 +14,10 @@ import (
 // errNoAnswer stands for a missing error of Renew, which must return one for each grant.
 var errNoAnswer = errors.New("locking: renew returned no answer")
 
+// A call that hangs must not keep other leases from being renewed. So a lease is in one call
+// at a time, a call takes what is due when it starts, and what becomes due later goes in
+// another beside it.
+
 // batch is one call of Renew under way.
 type batch struct {
 	leases []*Lease
@@ -70,7 +74,7 @@ func (k *Keeper) compare(now, last Instant) {
 func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	wait = time.Hour
+	wait = time.Hour // nothing to look at: Keep wakes the planner
 	var due, nearly []*Lease
 	for l := range k.leases {
 		l.mu.Lock()
@@ -130,11 +134,14 @@ func (k *Keeper) renew(b *batch) {
 		errs   []error
 		panics error
 	)
+	// What is left of the lease that ends last bounds the call, not what is left of the first:
+	// one that is nearly over would take the others' time. A quarter of the TTL does, so that
+	// at least three calls fit between the first renewal and the deadline.
 	timeout, left := k.opt.CallTimeout, time.Duration(0)
 	sent := k.Now()
 	for _, l := range b.leases {
 		l.mu.Lock()
-		if !l.over {
+		if !l.over { // else it was stopped since the planner looked
 			asked, grants = append(asked, l), append(grants, *l.grant)
 			timeout = min(timeout, l.grant.TTL/4)
 			left = max(left, l.remaining(sent))

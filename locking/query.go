@@ -35,7 +35,7 @@ func (l *Locker) Query(ctx context.Context, name string) (State, error) {
 		return State{}, err
 	}
 	defer l.wg.Done()
-	call, cancel := l.call(ctx)
+	call, cancel := context.WithTimeout(ctx, l.opt.CallTimeout)
 	defer cancel()
 	v, err := l.query.Run(call, l.client, []string{keys.lock, keys.fence})
 	s, err := readState(Reply{Value: v, Err: err})

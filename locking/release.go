@@ -18,10 +18,10 @@ type home struct {
 	keys   lockKeys
 	stray  bool // a request for this lease got no answer, and could arrive after its release
 
-	mu         sync.Mutex
-	done       bool // Redis has answered
-	err        error
-	unanswered bool
+	mu         sync.Mutex // one release at a time; guards what follows
+	done       bool       // Redis has answered
+	err        error      // what Release returns from then on
+	unanswered bool       // a request may have deleted the lock and its answer been lost
 }
 
 // Release ends the lease and frees its lock: it stops the renewals as [Lease.Stop] does,
@@ -48,7 +48,10 @@ func (l *Lease) Release(ctx context.Context) error {
 		return h.err
 	}
 	if err := h.locker.enter(); err != nil {
-		return errors.Join(loss, fmt.Errorf("release %q: %w", l.Name(), err))
+		if loss != nil {
+			return loss
+		}
+		return fmt.Errorf("release %q: %w", l.Name(), err)
 	}
 	defer h.locker.wg.Done()
 
@@ -60,7 +63,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		loss = &LossError{Name: l.Name(), Reason: ReasonRefused}
 	}
 	if h.stray {
-		h.locker.takeBack(h.keys, l.grant.Token, h.locker.linger())
+		h.locker.takeBack(ctx, h.keys, l.grant.Token, h.locker.linger())
 	}
 	h.done, h.err = true, loss
 	return loss
@@ -82,7 +85,7 @@ func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
 		}
 		h.unanswered = h.unanswered || !isCertain(err)
 		if !sleep(wait, ctx, h.locker.closing) {
-			h.locker.takeBack(h.keys, l.grant.Token, 0)
+			h.locker.takeBack(ctx, h.keys, l.grant.Token, 0)
 			return false, err
 		}
 	}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +58,13 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	if f.Before != nil && f.Before.ID != s.id && f.Now.Sub(f.Before.Beat) < ledger.HostGone {
 		s.alarmTwin(f.Before)
 	}
+	if s.forgot(ctx, f) {
+		return s.beat(ctx, last) // once more: it shows what was written back
+	}
 	s.mu.Lock()
 	s.fleet = s.fleet[:0:0]
 	for _, h := range f.Hosts {
-		if !h.Draining && !slices.Contains(f.Drained, h.Name) {
+		if !h.Draining && !drained(f.Steering, h.Name) {
 			s.fleet = append(s.fleet, h.Name)
 		}
 	}
@@ -70,7 +72,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		s.since = f.Now
 		close(s.contact)
 	}
-	told := slices.Contains(f.Drained, s.opt.Host)
+	told := drained(f.Steering, s.opt.Host)
 	changed := told != s.drained
 	s.drained = told
 	s.mu.Unlock()
@@ -119,7 +121,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	}
 	asked := r.Asked()
 	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
-	t.claim.Kind, t.claim.Request, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Force, time.Time{}
+	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
 	if job.Disabled {
 		t.claim.Barred = "disabled"
 	}
@@ -188,10 +190,7 @@ func (s *Scheduler) listen(ctx context.Context) {
 			}
 			switch what, name, _ := strings.Cut(m.Payload, " "); what {
 			case "request", "drain":
-				select {
-				case s.beatNow <- struct{}{}:
-				default:
-				}
+				s.beatSoon()
 			case "cancel":
 				if s.runsHere(name) {
 					s.keeper.RenewNow() // the renewal brings who asked, and why

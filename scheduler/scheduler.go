@@ -77,6 +77,8 @@ type Scheduler struct {
 	since    time.Time            // when Redis was first reached, by its clock
 	draining bool                 // this daemon ends
 	drained  bool                 // the host was told to claim nothing
+	epoch    string               // of Redis, at the last heartbeat
+	steering ledger.Steering      // what people had set then
 	decided  map[string]time.Time // the newest tick known decided, by job
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
@@ -205,10 +207,7 @@ func (s *Scheduler) drain() {
 	going := len(s.runs)
 	s.mu.Unlock()
 	s.log.Info("drain began", "running", going)
-	select {
-	case s.beatNow <- struct{}{}: // tells the others not to rank this host
-	default:
-	}
+	s.beatSoon() // tells the others not to rank this host
 	done, handlers := closedAfter(&s.work), closedAfter(&s.handling)
 	if waitFor(s.opt.Drain, done, s.killed) == done {
 		return
@@ -286,21 +285,6 @@ func (s *Scheduler) spawn(f func()) {
 	if !s.draining {
 		s.work.Go(f)
 	}
-}
-
-// know remembers that a tick is decided, so that the claim can tell a Redis that forgot.
-func (s *Scheduler) know(job string, tick time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if tick.After(s.decided[job]) {
-		s.decided[job] = tick
-	}
-}
-
-func (s *Scheduler) forget(job string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.decided, job)
 }
 
 // isStuck tells whether a run of the job was given up here whose handler has not returned: it

@@ -134,3 +134,64 @@ func TestSteer_Cancel(t *testing.T) {
 		}
 	})
 }
+
+// FLUSHALL: a pause and a drain are written back from what the daemons know, no decided tick
+// runs again, and tokens go on rising.
+func TestMemory_FlushedRedisIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "* * * * * *", f.handler(time.Millisecond))
+		held := job(t, "held", "* * * * * *", f.handler(time.Millisecond))
+		held.ScheduleHash = "held"
+		for _, name := range []string{"a", "b", "c"} {
+			f.start(name, nil, j, held)
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := f.led.Pause(t.Context(), "held", 0, tester, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.led.DrainHost(t.Context(), "c", false, tester); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3500 * time.Millisecond)
+		f.mu.Lock()
+		ran := map[string]int64{}
+		for _, r := range f.runs {
+			ran[r.Job+r.Tick.String()] = r.Token
+		}
+		before := len(f.runs)
+		last := f.runs[before-1].Token
+		f.mu.Unlock()
+
+		f.redis.FlushAll()
+		flushed := time.Now()
+		time.Sleep(10 * time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		ticks := map[time.Time]bool{}
+		for _, r := range f.runs[before:] {
+			if ran[r.Job+r.Tick.String()] != 0 {
+				t.Errorf("%s: tick %s ran again after the flush", r.Job, r.Tick)
+			}
+			if r.Token <= last {
+				t.Errorf("%s: token %d is not above %d, of before the flush", r.Job, r.Token, last)
+			}
+			if r.Host == "c" && r.Tick.Sub(flushed) > 3*time.Second {
+				t.Errorf("%s: tick %s ran on c, which is drained", r.Job, r.Tick)
+			}
+			if r.Job == "held" && r.Tick.Sub(flushed) > 3*time.Second {
+				t.Errorf("tick %s of a paused job ran", r.Tick)
+			}
+			if r.Job == "j" {
+				ticks[r.Tick] = true
+			}
+		}
+		if len(ticks) < 9 {
+			t.Errorf("%d ticks of j ran in the 10 s after the flush, want 9 or more", len(ticks))
+		}
+		s, err := f.led.Steering(t.Context())
+		if err != nil || !s.Paused["held"].Until.After(time.Now()) || s.Drained["c"] != tester {
+			t.Errorf("Steering = %v, %v; want the pause of held and the drain of c, by %v", s, err, tester)
+		}
+	})
+}

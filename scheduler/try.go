@@ -101,6 +101,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	for i, d := range decisions {
 		out[i] = answer{d, sent}
 		s.heard(sent, d.Now, d.Err)
+		s.sawEpoch(d.Epoch)
 	}
 	return out
 }

@@ -85,12 +85,13 @@ type fault struct {
 // Proxy starts a proxy in front of addr, on a free port of 127.0.0.1.
 func Proxy(t testing.TB, addr string) *FaultProxy {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("redistest: proxy: %v", err)
 	}
 	p := newProxy(t, func() (net.Conn, error) {
-		return new(net.Dialer).DialContext(context.Background(), "tcp", addr)
+		// Not t.Context: cleanups still use the proxy when that has ended.
+		return new(net.Dialer).DialContext(context.Background(), "tcp", addr) //nolint:usetesting // see above
 	})
 	p.addr = listener.Addr().String()
 	t.Cleanup(func() { _ = listener.Close() }) // before close, which waits

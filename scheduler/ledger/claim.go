@@ -64,6 +64,7 @@ type Claim struct {
 	MaxParallel               int
 
 	Request string // id of the request a manual run answers
+	Who     string // who made the request
 	Force   bool   // also when the job is paused or barred
 	Barred  string // why a manual run is refused without Force; "": it is not
 

@@ -18,7 +18,7 @@ local overlap, misfire, on_crash, max_parallel = ARGV[21], ARGV[22], ARGV[23], t
 local request, force, barred, patience = ARGV[25], ARGV[26] == '1', ARGV[27], tonumber(ARGV[28])
 local taken, taken_bit = ARGV[29], ARGV[30]
 local counted, counts = ARGV[31], ARGV[32]
-local manual = kind == 'manual'
+local manual, asker = kind == 'manual', ''
 local REQUESTS = ns .. 'requests'
 
 local now = redis_time()
@@ -30,7 +30,7 @@ held, err = lease_read(lock)
 if err then return err end
 drained, err = ask('HEXISTS', ns .. 'drain', host)
 if err then return err end
-fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until')
+fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why')
 if err then return err end
 forgot, born, err = epoch(run, now)
 if err then return err end
@@ -78,6 +78,7 @@ local function add_start(o)
   local n = { 'job', job, 'lock', lock, 'host', host, 'since', o.run_since }
   if request ~= '' then
     f[#f + 1] = 'request'; f[#f + 1] = request
+    f[#f + 1] = 'who'; f[#f + 1] = asker
     n[#n + 1] = 'request'; n[#n + 1] = request
   end
   note(run, expire, 'start', add_run(f, expire), unpack(n))
@@ -128,15 +129,16 @@ if not manual and due > now then return answer('early', int(due - now)) end
 
 local far = 9007199254740991
 local pauses, paused = {}, nil
-local function add_pause(from, till)
+local function add_pause(from, till, who, why)
   from = tonumber(from)
   if not from then return end
-  local p = { from = from, till = tonumber(till) or far }
+  local p = { from = from, till = tonumber(till) or far, reason = 'paused' }
+  if who and who ~= '' then p.reason = 'paused by ' .. who .. (why and why ~= '' and ': ' .. why or '') end
   pauses[#pauses + 1] = p
   if from <= now and now < p.till and (not paused or paused.till < p.till) then paused = p end
 end
-add_pause(r.pause_from, r.pause_until)
-add_pause(fleet_pause[1], fleet_pause[2])
+add_pause(r.pause_from, r.pause_until, r.pause_who, r.pause_why)
+add_pause(fleet_pause[1], fleet_pause[2], fleet_pause[3], fleet_pause[4])
 if paused and not manual then return answer('paused', int(paused.till)) end
 if drained == 1 then return answer('drained') end
 
@@ -286,8 +288,10 @@ if manual then
   gone, err = given_up()
   if err then return err end
   if gone or #asked == 0 then return answer('already', r.tick or '0') end
-  local function refused(reason)
-    add_skip('skipped', tick, 0, 1, reason, expire, { 'kind', 'manual', 'request', request })
+  asker = field(asked[1], 'who') or ''
+  local function refused(reason, h, id)
+    add_skip('skipped', tick, 0, 1, reason, expire,
+      { 'kind', 'manual', 'request', request, 'who', asker, 'holder', h or '', 'holder_run', id or '' })
     redis.call('XDEL', REQUESTS, request)
   end
   if now - tick > patience then
@@ -299,11 +303,12 @@ if manual then
     return answer('paused', int(far))
   end
   if paused and not force then
-    refused('paused')
+    refused(paused.reason)
     return answer('paused', int(paused.till))
   end
   if held then
-    refused('held by ' .. holder())
+    local h, _, id = holder()
+    refused('held by ' .. h, h, id)
     return held_answer('skipped')
   end
   local reply = win('')
@@ -330,7 +335,7 @@ for _, p in ipairs(pauses) do
     base = math.max(base, p.till)
     if p.till > gap then
       if p.from > gap then ranges[#ranges + 1] = { gap, p.from, 'missed' } end
-      ranges[#ranges + 1] = { math.max(gap, p.from), p.till, 'skipped' }
+      ranges[#ranges + 1] = { math.max(gap, p.from), p.till, 'skipped', p.reason }
       gap = p.till
     end
   end
@@ -372,7 +377,7 @@ if undecided and found == '' then
       i = i + 1
       if tonumber(n) > 0 then
         add_skip(ranges[i][3], tonumber(first), tonumber(last), tonumber(n),
-          ranges[i][3] == 'skipped' and 'paused' or 'no host claimed it in time', expire)
+          ranges[i][4] or 'no host claimed it in time', expire)
       end
     end
     set('tick', int(math.max(cursor(), prev, gap)))

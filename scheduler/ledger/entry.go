@@ -45,6 +45,7 @@ type Entry struct {
 	Late       bool // the outcome came after the lease had ended: "reported late"
 
 	Request string // the request that a manual run answers
+	Who     string // who asked for a manual run
 	Holder  string // the host that held the lock, where that is why a tick was skipped
 
 	id    string // of the stream entry behind it; orders entries of one instant
@@ -104,11 +105,12 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		DurationMS *int64     `json:"duration_ms,omitempty"`
 		Attempt    int        `json:"attempt,omitempty"`
 		Reruns     *int       `json:"reruns,omitempty"`
+		Who        string     `json:"who,omitempty"`
 		Definition string     `json:"definition,omitempty"`
 	}
 	out := entry{
 		Job: e.Job, Tick: e.Tick.UTC(), Count: e.Count, Run: e.Run, Kind: e.Kind, Host: e.Host, Lock: e.Lock,
-		Token: e.Token, Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Attempt: e.Attempt,
+		Token: e.Token, Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Attempt: e.Attempt, Who: e.Who,
 		Definition: e.Definition, Until: optional(e.Until), Started: optional(e.Started), Ended: optional(e.Ended),
 	}
 	if e.Run != "" {

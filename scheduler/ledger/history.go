@@ -83,6 +83,7 @@ func mergeRuns(job string, messages []redis.XMessage) []Entry {
 			winner.Won = other.Won
 		}
 		winner.Request = cmp.Or(winner.Request, other.Request)
+		winner.Who = cmp.Or(winner.Who, other.Who)
 		byRun[e.Run] = winner
 	}
 	out := make([]Entry, 0, len(byRun))
@@ -101,7 +102,7 @@ func readEntry(job string, m redis.XMessage) Entry {
 		Outcome: text("outcome"), Reason: text("reason"), Won: instant(number("won")),
 		Started: instant(number("started")), Ended: instant(number("ended")), Attempt: int(number("attempt")),
 		Reruns: int(number("reruns")), Definition: text("definition"), Late: text("late") != "",
-		Request: text("request"), Holder: text("holder"), id: m.ID, lease: text("lease"),
+		Request: text("request"), Who: text("who"), Holder: text("holder"), id: m.ID, lease: text("lease"),
 	}
 	if code, err := strconv.Atoi(text("code")); err == nil {
 		e.ExitCode = &code

@@ -84,7 +84,7 @@ type Fleet struct {
 	Epoch    string
 	Before   *Host // the entry under this host's name before this beat; nil if there was none
 	Hosts    []Host
-	Drained  []string
+	Steering Steering
 	Requests []Request
 	Open     []string // jobs with a tick given back
 }
@@ -113,10 +113,8 @@ func (l *Ledger) Beat(ctx context.Context, self Host, id, after string) (Fleet, 
 	if h, ok := readHost(r.text(2)); ok {
 		f.Before = &h
 	}
-	drained, hosts, open := texts(list[3]), texts(list[5]), texts(list[7])
-	for i := 0; i+1 < len(drained); i += 2 {
-		f.Drained = append(f.Drained, drained[i])
-	}
+	hosts, open := texts(list[5]), texts(list[7])
+	f.Steering = readSteering(pairs(texts(list[3])), pairs(texts(list[4])))
 	for i := 0; i+1 < len(hosts); i += 2 {
 		if h, ok := readHost(hosts[i+1]); ok {
 			f.Hosts = append(f.Hosts, h)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestLedger_Beat(t *testing.T) {
 			t.do("HSET", "{t}:drain", "x", "1")
 			one, two := t.request(false), t.request(true)
 			f := beat(t, Host{Name: "a"}, "0")
-			if !slices.Equal(f.Drained, []string{"x"}) || !slices.Equal(f.Requests, []Request{one, two}) {
+			if !slices.Equal(slices.Collect(maps.Keys(f.Steering.Drained)), []string{"x"}) || !slices.Equal(f.Requests, []Request{one, two}) {
 				t.Errorf("Beat() = %+v, want x drained and both requests", f)
 			}
 			if f = beat(t, Host{Name: "a"}, one.ID); !slices.Equal(f.Requests, []Request{two}) {

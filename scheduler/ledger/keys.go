@@ -16,6 +16,7 @@ func (k keys) run(id string) string     { return k.prefix + "run:" + id }
 func (k keys) output(id string) string  { return k.prefix + "out:" + id }
 func (k keys) hosts() string            { return k.prefix + "hosts" }
 func (k keys) drain() string            { return k.prefix + "drain" }
+func (k keys) paused() string           { return k.prefix + "paused" }
 func (k keys) requests() string         { return k.prefix + "requests" }
 func (k keys) events() string           { return k.prefix + "events" }
 

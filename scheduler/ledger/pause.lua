@@ -1,12 +1,13 @@
 -- pause: holds a job's ticks back, or the whole fleet's, or lets them go again. Ticks inside a
 -- pause are not due; the first claim after it records them as skipped.
 --
--- ARGV  1 prefix  2 job, or "-" for all  3 "pause" or "resume"  4 how long in ms, 0: until
---       resumed  5 who  6 why  7 expire of the record
+-- ARGV  1 prefix  2 job, or "-" for all  3 "pause", "resume" or "restore"  4 how long in ms,
+--       0: until resumed  5 who  6 why  7 expire of the record  8 restore: since when
 -- Reply { 1 if it changed anything, now, from, until }
 local all = ARGV[2] == '-'
 local length, who, why, expire = tonumber(ARGV[4]), ARGV[5], ARGV[6], tonumber(ARGV[7])
 local now = redis_time()
+local FLEET = ns .. 'paused'
 local key = all and ns .. 'paused' or RECORD
 local prefix = all and '' or 'pause_'
 local cursor = 0
@@ -19,17 +20,30 @@ local was = redis.call('HMGET', key, prefix .. 'from', prefix .. 'until')
 local from, till = tonumber(was[1]), tonumber(was[2])
 local paused = from and till and from <= now and now < till
 
+-- Every heartbeat brings the pauses of single jobs too, so that a Redis that forgot can be told.
+local function list(value)
+  if all then return end
+  if value then redis.call('HSET', FLEET, 'job:' .. job, value) else redis.call('HDEL', FLEET, 'job:' .. job) end
+end
+
 if ARGV[3] == 'resume' then
   if not paused then return { '0', int(now), '0', '0' } end
   redis.call('HSET', key, prefix .. 'until', int(now))
+  list(nil)
   return { '1', int(now), int(from), int(now) }
 end
 
 -- A pause that follows one whose ticks nobody has recorded yet is the same one, longer.
-if not paused and not (till and till > cursor and not all) then from = now end
+if ARGV[3] == 'restore' then
+  if from then return { '0', int(now), int(from), int(till or 0) } end
+  from = tonumber(ARGV[8])
+elseif not paused and not (till and till > cursor and not all) then
+  from = now
+end
 till = length > 0 and now + length or 9007199254740991
 redis.call('HSET', key, prefix .. 'from', int(from), prefix .. 'until', int(till),
   prefix .. 'who', who, prefix .. 'why', why, prefix .. 'at', int(now))
+list(cjson.encode({ from = int(from), ['until'] = int(till), who = who, why = why }))
 if not all then
   redis.call('HSETNX', key, 'v', FORMAT)
   redis.call('PEXPIRE', key, int(math.max(expire, length + expire)))

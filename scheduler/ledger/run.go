@@ -105,7 +105,7 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 		fields = append(fields, "code", strconv.Itoa(*e.ExitCode))
 	}
 	if c.Request != "" {
-		fields = append(fields, "request", c.Request)
+		fields = append(fields, "request", c.Request, "who", c.Who)
 	}
 	args := append([]any{
 		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), l.keep,

@@ -84,20 +84,87 @@ func (l *Ledger) DrainHost(ctx context.Context, host string, undo bool, by By) (
 	return true, nil
 }
 
-// Drains returns the hosts that are told to claim nothing, and by whom.
-func (l *Ledger) Drains(ctx context.Context) (map[string]By, error) {
-	all, err := l.client.HGetAll(ctx, l.keys.drain()).Result()
-	if err != nil {
-		return nil, fmt.Errorf("drains: %w", err)
-	}
-	out := make(map[string]By, len(all))
-	for host, text := range all {
-		var by By
-		_ = json.Unmarshal([]byte(text), &by) // written by another version: the host is drained all the same
-		out[host] = by
-	}
-	return out, nil
+// Hold is a pause as it stands in Redis.
+type Hold struct {
+	By
+	From  time.Time
+	Until time.Time // far in the future if it does not end by itself
 }
+
+// Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
+// hosts can tell a Redis that forgot.
+type Steering struct {
+	Drained map[string]By   // hosts told to claim nothing
+	Paused  map[string]Hold // by job; under [AllJobs] the fleet's. Some may have ended
+}
+
+func readSteering(drain, paused map[string]string) Steering {
+	s := Steering{Drained: map[string]By{}, Paused: map[string]Hold{}}
+	for host, text := range drain {
+		var by By
+		_ = json.Unmarshal([]byte(text), &by) // whoever wrote it: the host is drained all the same
+		s.Drained[host] = by
+	}
+	hold := func(name string, from, until int64, by By) {
+		s.Paused[name] = Hold{By: by, From: instant(from), Until: instant(until)}
+	}
+	if from, err := strconv.ParseInt(paused["from"], 10, 64); err == nil {
+		until, _ := strconv.ParseInt(paused["until"], 10, 64)
+		hold(AllJobs, from, until, By{paused["who"], paused["why"]})
+	}
+	for field, text := range paused {
+		var v struct{ From, Until, Who, Why string }
+		if job, ok := strings.CutPrefix(field, "job:"); ok && json.Unmarshal([]byte(text), &v) == nil {
+			from, _ := strconv.ParseInt(v.From, 10, 64)
+			until, _ := strconv.ParseInt(v.Until, 10, 64)
+			hold(job, from, until, By{v.Who, v.Why})
+		}
+	}
+	return s
+}
+
+// Steering reads what people have set.
+func (l *Ledger) Steering(ctx context.Context) (Steering, error) {
+	pipe := l.client.Pipeline()
+	drain := pipe.HGetAll(ctx, l.keys.drain())
+	paused := pipe.HGetAll(ctx, l.keys.paused())
+	if err := exec(ctx, pipe); err != nil {
+		return Steering{}, fmt.Errorf("steering: %w", err)
+	}
+	return readSteering(drain.Val(), paused.Val()), nil
+}
+
+// Restore writes what was set before Redis forgot back to it, as of now: pauses that have ended
+// are left out, and nothing is overwritten that was set since. Every host may do it.
+func (l *Ledger) Restore(ctx context.Context, s Steering, now time.Time, expire time.Duration) error {
+	for job, h := range s.Paused {
+		if !h.Until.After(now) {
+			continue
+		}
+		length := h.Until.Sub(now)
+		if h.Until.UnixMilli() == forever {
+			length = 0
+		}
+		_, err := l.pause.Run(ctx, l.client, nil, l.keys.prefix, job, "restore", length.Milliseconds(),
+			h.Who, h.Why, expire.Milliseconds(), millis(h.From))
+		if err != nil {
+			return fmt.Errorf("restore the pause of %q: %w", job, err)
+		}
+	}
+	for host, by := range s.Drained {
+		text, err := json.Marshal(by)
+		if err != nil {
+			return fmt.Errorf("ledger: restore: %w", err)
+		}
+		if err := l.client.HSetNX(ctx, l.keys.drain(), host, text).Err(); err != nil {
+			return fmt.Errorf("restore the drain of %q: %w", host, err)
+		}
+	}
+	return nil
+}
+
+// forever is the end of a pause that has none, in milliseconds: the largest integer of Lua.
+const forever = 1<<53 - 1
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
 // was; false: it did not lie ahead, and nothing was changed.

@@ -1,0 +1,193 @@
+package tick
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rota/bench/sample"
+	"rota/bench/server"
+	"rota/internal/redistest"
+	"rota/locking"
+	"rota/scheduler/ledger"
+)
+
+const (
+	keep        = 50   // runs a job whose entries are kept, the config's default
+	claimRounds = 4000 // a second or two
+)
+
+// The two round trips that a run costs, by one host that nobody races, against the two PINGs
+// that nothing could do without. The job has all the history that it will ever have, so every
+// finish trims as well.
+func BenchmarkClaimFinish(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		ending ledger.Ending
+		waiter bool // somebody wants to be told that the lock is free
+	}{
+		{name: "succeeded", ending: ledger.Ending{Outcome: "succeeded"}},
+		{name: "with a hint", ending: ledger.Ending{Outcome: "succeeded"}, waiter: true},
+		{name: "with 16 KiB of output", ending: ledger.Ending{Outcome: "succeeded", Output: make([]byte, 16<<10)}},
+		{name: "failed", ending: ledger.Ending{Outcome: "failed", Reason: "exit status 1", ExitCode: new(1)}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			l := newLine(b, "report")
+			l.ending = c.ending
+			for range keep + 10 {
+				l.finish(l.claim())
+			}
+			ping := sample.Timed(func() {
+				l.ping()
+				l.ping()
+			})
+			both := func() time.Duration {
+				l.next()
+				if c.waiter {
+					l.wait()
+				}
+				began := time.Now()
+				l.finish(l.claim())
+				return time.Since(began)
+			}
+			for b.Loop() {
+				t := sample.Interleave(claimRounds, ping, both)
+				sample.Compare(t[1], t[0]).Report(b, "x-ping")
+				b.ReportMetric(sample.Micros(sample.Median(t[0])), "µs-two-pings")
+				b.ReportMetric(sample.Micros(sample.Median(t[1])), "µs-claim+finish")
+			}
+			b.ReportMetric(testing.AllocsPerRun(200, func() {
+				l.next()
+				l.finish(l.claim())
+			}), "allocs")
+		})
+	}
+}
+
+// Where the server's part of a claim and a finish goes, command by command. It times nothing
+// against anything: it explains the benchmark above.
+func BenchmarkClaimFinish_OnTheServer(b *testing.B) {
+	const jobs = 200
+	s := redistest.Server(b)
+	lines := make([]*line, jobs)
+	c := server.OneConnection(b, s)
+	for i := range lines {
+		lines[i] = newLineOn(b, c, fmt.Sprintf("job-%03d", i))
+		for range keep + 10 {
+			lines[i].finish(lines[i].claim())
+		}
+	}
+	var table string
+	for b.Loop() {
+		grants := make([]*ledger.Grant, jobs)
+		start := server.Read(b, c)
+		for i, l := range lines {
+			grants[i] = l.claim()
+		}
+		claimed := server.Read(b, c)
+		for i, l := range lines {
+			l.finish(grants[i])
+		}
+		finished := server.Read(b, c)
+		for _, l := range lines {
+			l.ping()
+		}
+		pinged := server.Read(b, c)
+
+		claims, finishes, pings := claimed.Since(start), finished.Since(claimed), pinged.Since(finished)
+		table = claims.Table("a claim that wins", jobs) + finishes.Table("a finish", jobs)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(sample.Micros(claims["evalsha"].Time)/jobs, "µs/claim")
+		b.ReportMetric(sample.Micros(finishes["evalsha"].Time)/jobs, "µs/finish")
+		b.ReportMetric(sample.Micros(pings["ping"].Time)/jobs, "µs/ping")
+	}
+	fmt.Print(table) // b.Log would cut it after ten lines
+}
+
+// line is one job whose ticks are claimed in order, as fast as somebody asks.
+type line struct {
+	tb     testing.TB
+	client *redis.Client
+	led    *ledger.Ledger
+	job    string
+	tick   time.Time
+	since  time.Time
+	ending ledger.Ending
+	c      ledger.Claim // the next one
+}
+
+func newLine(tb testing.TB, job string) *line {
+	return newLineOn(tb, server.OneConnection(tb, redistest.Server(tb)), job)
+}
+
+func newLineOn(tb testing.TB, c *redis.Client, job string) *line {
+	led, err := ledger.New(c, ledger.Options{Namespace: "bench", Keep: keep})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// A tick must not lie in the future. These are a second apart and began long enough ago.
+	start := time.Now().Add(-365 * 24 * time.Hour).Truncate(time.Second)
+	l := &line{
+		tb: tb, client: c, led: led, job: job, tick: start, since: start,
+		ending: ledger.Ending{Outcome: "succeeded"},
+	}
+	l.next()
+	return l
+}
+
+// next makes the claim for the next tick, unless it is made already.
+func (l *line) next() {
+	if l.c.Run != "" {
+		return
+	}
+	prev := l.tick
+	l.tick = l.tick.Add(time.Second)
+	l.c = ledger.Claim{
+		Job: l.job, Lock: l.job, Kind: ledger.Scheduled, Tick: l.tick, Prev: prev, Since: l.since,
+		Run: fmt.Sprintf("%s-%018d", l.job, l.tick.Unix()), Token: locking.NewToken(), Host: "web-1",
+		Definition: "9f3c86d2", ScheduleHash: "41b07a55", TTL: 30 * time.Second, Expire: 15 * 24 * time.Hour,
+		Overlap: "skip", Misfire: "skip", OnCrash: "skip", MaxParallel: 10,
+		Table: "7d1e0c44", Index: 0,
+	}
+}
+
+func (l *line) claim() *ledger.Grant {
+	l.next()
+	ctx, cancel := context.WithTimeout(context.Background(), server.OpTimeout)
+	defer cancel()
+	d := l.led.Claim(ctx, []ledger.Claim{l.c})[0]
+	if d.Err != nil || d.Answer != ledger.Won {
+		l.tb.Fatalf("claim of %s: %q, %v; want won", l.tick, d.Answer, d.Err)
+	}
+	g := &ledger.Grant{Claim: l.c, Fence: d.Fence, Found: d.Found, Won: d.Won}
+	l.c = ledger.Claim{}
+	return g
+}
+
+func (l *line) finish(g *ledger.Grant) {
+	ctx, cancel := context.WithTimeout(context.Background(), server.OpTimeout)
+	defer cancel()
+	e := l.ending
+	e.Started, e.Ended, e.Attempt = g.Won, g.Won, 1
+	if held, err := l.led.Finish(ctx, g, e); err != nil || !held {
+		l.tb.Fatalf("finish of %s: held %t, %v; want true", g.Claim.Tick, held, err)
+	}
+}
+
+func (l *line) ping() {
+	ctx, cancel := context.WithTimeout(context.Background(), server.OpTimeout)
+	defer cancel()
+	if err := l.client.Ping(ctx).Err(); err != nil {
+		l.tb.Fatal(err)
+	}
+}
+
+// wait leaves what a claim leaves that finds the lock held: the request to be told.
+func (l *line) wait() {
+	if err := l.client.Set(context.Background(), l.led.LeaseKey(l.job)+":wait", "web-2", time.Minute).Err(); err != nil {
+		l.tb.Fatal(err)
+	}
+}

@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"rota/scheduler/ledger"
+)
+
+// What this host knows of the fleet outlives a Redis that forgets (FLUSHALL, a restart without
+// persistence): the newest tick decided of each job goes with every claim, and the pauses and
+// drains that were set are written back.
+
+// forgot looks whether Redis is another one than at the last heartbeat, by its epoch, and if so
+// writes back what people had set. It tells whether it wrote anything.
+func (s *Scheduler) forgot(ctx context.Context, f ledger.Fleet) bool {
+	s.mu.Lock()
+	was, known := s.epoch, s.steering
+	s.epoch = f.Epoch
+	if was == "" || was == f.Epoch {
+		s.steering = f.Steering
+		s.mu.Unlock()
+		return false
+	}
+	s.mu.Unlock()
+	s.log.Error("redis forgot everything", "effect", "pauses and drains are written back; the history is gone",
+		"paused", len(known.Paused), "drained", len(known.Drained))
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
+	defer cancel()
+	if err := s.opt.Ledger.Restore(call, known, f.Now, s.opt.MaxAge+24*time.Hour); err != nil {
+		s.log.Warn("steering not written back", "err", err)
+		s.mu.Lock()
+		s.epoch = was // so that the next heartbeat tries again
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// sawEpoch makes the heart look at once when a claim shows that Redis forgot.
+func (s *Scheduler) sawEpoch(epoch string) {
+	s.mu.Lock()
+	changed := epoch != "" && s.epoch != "" && epoch != s.epoch
+	s.mu.Unlock()
+	if changed {
+		s.beatSoon()
+	}
+}
+
+func drained(s ledger.Steering, host string) bool {
+	_, ok := s.Drained[host]
+	return ok
+}
+
+// beatSoon makes the heart beat now.
+func (s *Scheduler) beatSoon() {
+	select {
+	case s.beatNow <- struct{}{}:
+	default: // it will, already
+	}
+}
+
+// know remembers that a tick is decided, so that the claim can tell a Redis that forgot.
+func (s *Scheduler) know(job string, tick time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tick.After(s.decided[job]) {
+		s.decided[job] = tick
+	}
+}
+
+// forget drops what is known of a job: its cursor turned out to lie in the future.
+func (s *Scheduler) forget(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.decided, job)
+}
