@@ -90,9 +90,12 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 		case !unanswered || !errors.Is(err, ErrUnavailable):
 			return fail(err) // Redis was not reached, or it refused: nothing was granted
 		}
-		if l.keeper.Now().Sub(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx, l.closing) {
-			if ctx.Err() != nil {
+		if l.keeper.Now().Sub(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx.Done(), l.closing.Done()) {
+			switch {
+			case ctx.Err() != nil:
 				err = fmt.Errorf("%w (%s)", ended(ctx), err.Error()) // the caller's doing, not Redis'
+			case l.closing.Err() != nil:
+				err = ErrClosed
 			}
 			return fail(err)
 		}
@@ -142,7 +145,7 @@ func (l *Locker) takeBack(ctx context.Context, keys lockKeys, token Token, linge
 			if passed > l.opt.TTL+linger || !errors.Is(err, ErrUnavailable) && passed >= linger {
 				return
 			}
-			if !sleep(wait, l.closing, l.closing) {
+			if !sleep(wait, l.closing.Done(), nil) {
 				return
 			}
 		}

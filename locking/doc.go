@@ -21,9 +21,10 @@
 // CLOCK_BOOTTIME, which goes on while a machine sleeps. The timer that ends the context is
 // independent of the requests: one that hangs does not delay it.
 //
-// Fencing tokens rise strictly whatever Redis forgets. They are kept in Redis, and where
-// they were lost the clock of Redis, in microseconds, takes over; a [Locker] besides never
-// takes a smaller one than it has seen.
+// Fencing tokens rise strictly. They are kept in Redis, and where Redis has lost them its
+// clock, in microseconds, takes over: then they rise as long as the clock of the server that
+// grants is not behind the last grant. A [Locker] besides never takes a smaller one than it
+// has seen.
 //
 // # What it does not promise
 //

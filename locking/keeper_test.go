@@ -177,8 +177,11 @@ func TestKeeper_NoticeEndsTheContextButKeepsTheLease(t *testing.T) {
 
 func TestKeeper_FailFastEndsAtTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, KeeperOptions{RenewEvery: 5 * time.Second, FailFast: true,
-			Renew: func(_ context.Context, g []Grant) []error { return all(g, ErrUnavailable) }})
+		k := newKeeper(t, KeeperOptions{
+			RenewEvery: 5 * time.Second,
+			FailFast:   true,
+			Renew:      func(_ context.Context, g []Grant) []error { return all(g, ErrUnavailable) },
+		})
 		lease := k.Keep(t.Context(), grantOf(k.Now(), 30*time.Second))
 		lostBy(t, lease, ReasonFailing, 5*time.Second)
 		if !lease.Valid() {

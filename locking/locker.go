@@ -189,15 +189,15 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// sleep waits, unless one of the contexts ends first.
-func sleep(d time.Duration, a, b context.Context) bool {
+// sleep waits, unless one of the channels is closed first.
+func sleep(d time.Duration, a, b <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-a.Done():
-	case <-b.Done():
+	case <-a:
+	case <-b:
 	}
 	return false
 }

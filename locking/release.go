@@ -34,7 +34,7 @@ type home struct {
 // meanwhile, and their lease is untouched. One that matches [ErrUnavailable] says that Redis
 // did not answer; the lock is then freed in the background, at the latest when its TTL has
 // passed, and Release can be called again to ask. Of a lease that a bare [Keeper] keeps
-// there is nothing to free: Release is Stop.
+// there is nothing to free: Release is Stop, and returns how the lease was lost, or nil.
 func (l *Lease) Release(ctx context.Context) error {
 	l.Stop()
 	loss := l.loss()
@@ -84,7 +84,7 @@ func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
 			return deleted, err
 		}
 		h.unanswered = h.unanswered || !isCertain(err)
-		if !sleep(wait, ctx, h.locker.closing) {
+		if !sleep(wait, ctx.Done(), h.locker.closing.Done()) {
 			h.locker.takeBack(ctx, h.keys, l.grant.Token, 0)
 			return false, err
 		}

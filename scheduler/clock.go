@@ -13,6 +13,7 @@ import (
 // that moves nothing. It never runs ahead of Redis by more than the drift since the last reply.
 type fleetClock struct {
 	instant func() locking.Instant
+	skew    time.Duration // of the wall clock; tests only
 
 	mu    sync.Mutex
 	ref   sample
@@ -74,7 +75,7 @@ func (c *fleetClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ref.redis.IsZero() {
-		return now.Time().Round(0).UTC()
+		return now.Time().Round(0).Add(c.skew).UTC()
 	}
 	return c.ref.redis.Add(now.Sub(c.ref.got)).UTC()
 }
@@ -84,7 +85,7 @@ func (c *fleetClock) offset() time.Duration {
 	if !c.known() {
 		return 0
 	}
-	return time.Now().Round(0).Sub(c.Now())
+	return time.Now().Round(0).Add(c.skew).Sub(c.Now())
 }
 
 // fromWall takes a reading of this host's wall clock to Redis'.
@@ -92,7 +93,7 @@ func (c *fleetClock) fromWall(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return t.Round(0).Add(-c.offset()).UTC()
+	return t.Round(0).Add(c.skew - c.offset()).UTC()
 }
 
 // p99 is the round trip that 99 of 100 recent calls stayed within; 0 before the first.

@@ -189,7 +189,7 @@ func (s *Scheduler) listen(ctx context.Context) {
 				return
 			}
 			switch what, name, _ := strings.Cut(m.Payload, " "); what {
-			case "request", "drain":
+			case "request", "drain", "open":
 				s.beatSoon()
 			case "cancel":
 				if s.runsHere(name) {

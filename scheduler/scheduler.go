@@ -43,6 +43,9 @@ type Options struct {
 	// testing/synctest bubble pass one that stands still.
 	Boottime func() time.Duration
 
+	// ClockOffset makes a host whose wall clock is off by that. For tests.
+	ClockOffset time.Duration
+
 	Logger *slog.Logger // nil: nothing is logged
 }
 
@@ -117,7 +120,7 @@ func New(opt Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	s.clock = &fleetClock{instant: s.keeper.Now}
+	s.clock = &fleetClock{instant: s.keeper.Now, skew: opt.ClockOffset}
 	s.handlers, s.interrupt = context.WithCancelCause(context.Background())
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s, nil

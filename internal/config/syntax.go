@@ -10,8 +10,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxSyntaxFaults bounds how often a file is decoded again without its broken parts.
-const maxSyntaxFaults = 50
+// A file is decoded again without its broken parts for as long as that is quick: these bound
+// the faults that are looked for and the bytes that are read for it.
+const (
+	maxSyntaxFaults = 50
+	maxSyntaxBytes  = 16 << 20
+)
 
 // parse decodes a file and reports its faults of syntax: all of them as far as that can be
 // told, because the decoder stops at the first. What stands around it is cut out, and the rest
@@ -35,17 +39,17 @@ func parse(rep *report, name string, text []byte) *source {
 	}
 
 	lines := strings.Split(s, "\n")
-	src, bad := attempt(name, lines)
+	src, bad := attempt(lines)
 	torn := bad != nil
 	for n := 1; bad != nil; n++ {
 		last := bad
-		lines, src, bad = without(name, lines, last)
+		lines, src, bad = without(lines, last)
 		fault(last.line, last.key, last.problem)
-		if lines == nil || n > maxSyntaxFaults {
+		if lines == nil || n > maxSyntaxFaults || n*len(s) > maxSyntaxBytes {
 			return broken
 		}
 	}
-	src.torn = torn
+	src.name, src.torn = name, torn
 	return src
 }
 
@@ -59,18 +63,22 @@ type syntaxFault struct {
 
 // attempt decodes lines as a whole, or says in our words why that fails. The decoder's Line is that
 // of the end of what it read, its Start never is.
-func attempt(name string, lines []string) (*source, *syntaxFault) {
+func attempt(lines []string) (*source, *syntaxFault) {
 	text := strings.Join(lines, "\n")
-	src, err := decode(name, text)
+	spots, bad := locate(text)
+	if bad != nil {
+		return nil, bad
+	}
+	root, err := decode(text)
 	if err == nil {
-		return src, nil
+		return &source{root: root, spots: spots}, nil
 	}
 	pe, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
 		return nil, &syntaxFault{problem: problem{text: "is not valid TOML"}}
 	}
-	bad := &syntaxFault{key: pe.LastKey, problem: plainly(pe.Message)}
-	bad.line = (&source{text: text}).lineAt(pe.Position.Start)
+	bad = &syntaxFault{key: pe.LastKey, problem: plainly(pe.Message)}
+	bad.line = lineAt(text, pe.Position.Start)
 	if strings.Contains(pe.Message, "table") && !strings.Contains(pe.Message, "inline") {
 		bad.key = "" // it is that of the table before
 	}
@@ -94,7 +102,7 @@ var (
 // before, and decodes the rest. It rewords bad if what is wrong stands elsewhere. It returns no
 // lines if nothing helps: then something that opened further up, as a string of several lines,
 // has swallowed what follows.
-func without(name string, lines []string, bad *syntaxFault) ([]string, *source, *syntaxFault) {
+func without(lines []string, bad *syntaxFault) ([]string, *source, *syntaxFault) {
 	if bad.line == 0 {
 		return nil, nil, nil
 	}
@@ -127,7 +135,7 @@ func without(name string, lines []string, bad *syntaxFault) ([]string, *source, 
 		for i := sp.from; i < sp.to; i++ {
 			rest[i] = "" // and not deleted, so that the lines after it keep their numbers
 		}
-		if src, next := attempt(name, rest); next == nil || sp.better(next) {
+		if src, next := attempt(rest); next == nil || sp.better(next) {
 			if sp.to < bad.line {
 				bad.problem = problem{"an array or inline table above this header does not end", "close its bracket"}
 			}

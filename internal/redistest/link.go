@@ -80,12 +80,15 @@ func (l *link) requests() {
 			return
 		}
 		f := l.p.arrived(args)
+		// A client that gives up meanwhile is not noticed here: what it has sent is on its way,
+		// as it would be in a network.
 		if f.effect == lateRequest && !l.pause(f.delay) {
 			return
 		}
 		if !l.throughHole() || f.effect == closeRequest {
 			return
 		}
+		// Noted before it is sent, for the reply may be faster than this goroutine.
 		l.mu.Lock()
 		switch {
 		case Named("subscribe", "psubscribe", "ssubscribe", "monitor")(args):
@@ -117,7 +120,7 @@ func (l *link) replies() {
 		if !push && !l.plain && len(l.waiting) > 0 {
 			f, l.waiting = l.waiting[0], l.waiting[1:]
 		}
-		l.mute = l.mute || f.effect == hangReply
+		l.mute = l.mute || f.effect == hangReply // for good: the next reply would pass for this one
 		l.mu.Unlock()
 		if f.effect == dropReply || f.effect == lateReply && !l.pause(f.delay) {
 			return

@@ -53,8 +53,8 @@ func (s *ServerProc) Monitor() *Monitor {
 	return m
 }
 
-// Commands returns what the server has handled so far, oldest first, without its own
-// question for where that is.
+// Commands returns what the server has handled so far, oldest first. MONITOR comes over a
+// connection of its own and may lag, so it sends a mark and waits until that is seen.
 func (m *Monitor) Commands() []Seen {
 	m.s.t.Helper()
 	mark := "mark " + strconv.FormatInt(time.Now().UnixNano(), 36)

@@ -56,7 +56,7 @@ func readFrame(r *bufio.Reader, raw []byte) ([]byte, error) {
 	}
 	raw = append(raw, line...)
 	inside := 0
-	switch line[0] {
+	switch line[0] { // all other types are whole in their line
 	case '$', '=', '!':
 		n, err := length(line)
 		if err != nil || n < 0 {

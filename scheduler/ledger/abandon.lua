@@ -18,7 +18,7 @@ freed(KEYS[1], released)
 local r, kept, _
 r, err = record_read()
 if err then return err end
-err = entries_error()
+err = streams_error(RUNS, FAILS, SKIPS)
 if err then return err end
 kept, err = ask('HMGET', run_key(run), 'start', 'lost', 'fail', 'request', 'before', 'settled', 'ended')
 if err then return err end
@@ -77,6 +77,7 @@ if given then
   redis.call('HSET', RECORD, 'given', '1')
   redis.call('SADD', OPEN, job)
   redis.call('PEXPIRE', OPEN, int(expire))
+  redis.pcall('PUBLISH', ns .. 'events', 'open ' .. job) -- a tick of every second has not two to wait
 end
 redis.call('PEXPIRE', RECORD, int(expire))
 return { '1', int(now) }

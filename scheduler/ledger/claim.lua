@@ -97,7 +97,7 @@ if mine then
     return answer('already', r.tick or '0')
   end
   -- The host is still asking, so it never started: this is the same grant, made anew.
-  err = entries_error()
+  err = streams_error(RUNS)
   if err then return err end
   held, err = grant()
   if err then return err end
@@ -145,12 +145,9 @@ if drained == 1 then return answer('drained') end
 -- 3. The old run ------------------------------------------------------------------------
 -- Runs of an `allow` job hold leases of their own; the record's run is only the newest, so
 -- each is kept in a field too until its end is known. `parallel` counts those that live.
-err = entries_error()
-if err then return err end
 local held_key, parallel, ended, on_lock = lock, 0, {}, held
-for name, value in pairs(r) do
-  local id = string.match(name, '^par:(.+)$')
-  if id then
+for name, value in pairs(r.pars and r or {}) do
+  if string.sub(name, 1, 4) == 'par:' then
     local o = cjson.decode(value)
     local l, e = lease_read(o.run_lock)
     if e then return e end
@@ -175,6 +172,10 @@ if r.run_state == 'running' then
   elseif r.run_lock ~= lock and not (overlap == 'allow' and r.run_parallel == '1') then
     held, held_key = l, r.run_lock -- a deploy changed the lock's name under a run: its old lease excludes
   end
+end
+if #ended > 0 or newest_ended then
+  err = streams_error(RUNS, FAILS)
+  if err then return err end
 end
 for _, o in ipairs(ended) do
   if o.run_id ~= r.run_id then add_lost(o, now, expire) end
@@ -267,6 +268,7 @@ local function win(found)
   set('run_parallel', overlap == 'allow' and '1' or '0')
   set('runs', int((tonumber(r.runs) or 0) + 1))
   if overlap == 'allow' then
+    set('pars', '1') -- there are such fields: else nobody looks
     set(PAR, cjson.encode({ run_id = run, run_token = token, run_tick = r.run_tick, run_kind = kind,
       run_host = host, run_name = lock_name, run_lock = lock, run_fence = lease.fence, run_since = at,
       run_def = definition, run_found = found, run_reruns = r.run_reruns }))
@@ -286,6 +288,8 @@ if manual then
   asked, err = ask('XRANGE', REQUESTS, request, request)
   if err then return err end
   gone, err = given_up()
+  if err then return err end
+  err = streams_error(RUNS, SKIPS)
   if err then return err end
   if gone or #asked == 0 then return answer('already', r.tick or '0') end
   asker = field(asked[1], 'who') or ''
@@ -354,6 +358,8 @@ elseif not undecided then
 end
 
 -- 6. Gap --------------------------------------------------------------------------------
+err = streams_error(RUNS, SKIPS)
+if err then return err end
 -- Only the caller can count ticks. It is told the ranges and asks again with their counts;
 -- if they are still the same, they become entries, whatever is decided below.
 if undecided and found == '' then

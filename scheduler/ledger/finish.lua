@@ -18,7 +18,7 @@ local now = redis_time()
 local r
 r, err = record_read()
 if err then return err end
-err = entries_error()
+err = streams_error(RUNS, FAILS)
 if err then return err end
 local kept, _
 kept, err = ask('HMGET', run_key(run), 'ended', 'lost', 'fail')

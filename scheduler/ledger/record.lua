@@ -27,10 +27,11 @@ local function ask(command, key, ...)
   return v
 end
 
--- entries_error is the error of the first of the job's streams that is none.
-local function entries_error()
-  for _, key in ipairs({ RUNS, FAILS, SKIPS }) do
-    local _, err = ask('XLEN', key)
+-- streams_error is the error of the first of these keys that is no stream. Only what will be
+-- written is asked: each question costs as much as a small write.
+local function streams_error(...)
+  for i = 1, select('#', ...) do
+    local _, err = ask('XLEN', (select(i, ...)))
     if err then return err end
   end
 end

@@ -108,7 +108,7 @@ func (r *rig) claim(n int, change ...func(*Claim)) Claim {
 	c := Claim{
 		Job: "j", Lock: "j", Kind: Scheduled, Tick: r.tick(n), Prev: r.tick(n - 1), Since: r.tick(-150).Add(time.Second),
 		Run: fmt.Sprintf("run%d", r.runs), Token: locking.NewToken(), Host: "a", Definition: "d1", ScheduleHash: "s1",
-		TTL: time.Minute, Expire: time.Hour, Overlap: "skip", Misfire: "skip", OnCrash: "skip", MaxParallel: 2,
+		TTL: time.Minute, Expire: 24 * time.Hour, Overlap: "skip", Misfire: "skip", OnCrash: "skip", MaxParallel: 2,
 		Index: -1, Count: r.count,
 	}
 	for _, f := range change {

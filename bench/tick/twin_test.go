@@ -1,0 +1,173 @@
+package tick
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The namespaces of the scheduler and of its twins. Their names are equally long, so that what is
+// sent differs in those bytes and in nothing else.
+const (
+	fleetNS = "fleet-of-one"
+	wholeNS = "twin-in-one-"
+	splitNS = "twin-by-64s-"
+)
+
+// tap is a hook of the scheduler's client: it keeps the scripts that were sent, argument by
+// argument, and when the claims began and ended.
+type tap struct {
+	mu          sync.Mutex
+	claims      [][]any
+	finishes    [][]any
+	first, last time.Time // the first claim was sent, the last was answered
+	recorded    int       // finishes that succeeded
+	want        int       // finishes until finished is told
+	finished    chan struct{}
+}
+
+// Scripts are told apart by their keys: a claim has three, a finish and a renewal two, a
+// heartbeat one. Runs in this benchmark are over before they are renewed.
+func keysOf(args []any) int {
+	if len(args) < 3 || args[0] != "evalsha" && args[0] != "eval" {
+		return 0
+	}
+	n, _ := args[2].(int)
+	return n
+}
+
+// DialHook is part of [redis.Hook].
+func (*tap) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook sees the finishes. The first ones are sent twice, as EVALSHA and then whole, because
+// the server does not know the script yet; only the EVALSHA is kept.
+func (t *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if keysOf(cmd.Args()) != 2 {
+			return err
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if cmd.Name() == "evalsha" {
+			t.finishes = append(t.finishes, cmd.Args())
+		}
+		if err == nil {
+			if t.recorded++; t.recorded == t.want {
+				t.recorded = 0
+				t.finished <- struct{}{}
+			}
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook sees the claims.
+func (t *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if keysOf(cmds[0].Args()) != 3 {
+			return next(ctx, cmds)
+		}
+		sent := time.Now()
+		err := next(ctx, cmds)
+		answered := time.Now()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, c := range cmds {
+			if c.Name() == "evalsha" {
+				t.claims = append(t.claims, c.Args())
+			}
+		}
+		if t.first.IsZero() || sent.Before(t.first) {
+			t.first = sent
+		}
+		if answered.After(t.last) {
+			t.last = answered
+		}
+		return err
+	}
+}
+
+// take returns what was sent since the last take and begins anew.
+func (t *tap) take() (claims, finishes [][]any, first, last time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claims, finishes, first, last = t.claims, t.finishes, t.first, t.last
+	t.claims, t.finishes, t.first, t.last = nil, nil, time.Time{}, time.Time{}
+	return claims, finishes, first, last
+}
+
+// twin is a namespace in which everything happens that happens in the scheduler's, a moment
+// later and by bare EVALSHA: the same script, keys and arguments on records with the same
+// history. So the same work is done on the server, and nothing around it.
+type twin struct {
+	tb     testing.TB
+	client *redis.Client
+	ns     string
+}
+
+// bodies makes the twin's commands of the scheduler's.
+func (t *twin) bodies(of [][]any) [][]any {
+	out := make([][]any, len(of))
+	for i, args := range of {
+		out[i] = slices.Clone(args)
+		for k, a := range out[i] {
+			if s, ok := a.(string); ok && strings.HasPrefix(s, "{"+fleetNS+"}") {
+				out[i][k] = "{" + t.ns + "}" + s[len(fleetNS)+2:]
+			}
+		}
+	}
+	return out
+}
+
+// send runs the commands in pipelines of n, so many in flight at once.
+func (t *twin) send(bodies [][]any, n, inFlight int) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(bodies))
+	slots := make(chan struct{}, inFlight)
+	var wg sync.WaitGroup
+	at := 0
+	for chunk := range slices.Chunk(bodies, n) {
+		into := cmds[at : at+len(chunk)]
+		at += len(chunk)
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			pipe := t.client.Pipeline()
+			for i, args := range chunk {
+				into[i] = redis.NewCmd(ctx, args...)
+				_ = pipe.Process(ctx, into[i])
+			}
+			_, _ = pipe.Exec(ctx) // each command has its own error
+		})
+	}
+	wg.Wait()
+	return cmds
+}
+
+// won fails the benchmark unless every reply is a won claim: otherwise less work was done.
+func (t *twin) won(cmds []*redis.Cmd) {
+	t.tb.Helper()
+	for _, c := range cmds {
+		v, err := c.Slice()
+		if err != nil || len(v) == 0 || v[0] != "won" {
+			t.tb.Fatalf("a claim in %s: %v, %v; want won", t.ns, v, err)
+		}
+	}
+}
+
+// done fails the benchmark if a command had an error.
+func (t *twin) done(cmds []*redis.Cmd) {
+	t.tb.Helper()
+	for _, c := range cmds {
+		if c.Err() != nil {
+			t.tb.Fatalf("%v in %s: %v", c.Args()[0], t.ns, c.Err())
+		}
+	}
+}
