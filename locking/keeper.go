@@ -79,6 +79,7 @@ type Keeper struct {
 	mu       sync.Mutex // taken before a lease's
 	leases   map[*Lease]struct{}
 	inFlight int
+	used     bool // a lease came since the planner looked
 	asleep   bool // the planner looks again only when it is woken
 	closed   bool
 }
@@ -150,7 +151,7 @@ func (k *Keeper) Keep(ctx context.Context, g Grant) *Lease {
 		loss = l.end(ReasonClosed)
 		l.finish()
 	} else {
-		k.leases[l] = struct{}{}
+		k.leases[l], k.used = struct{}{}, true
 		loss = l.judge(now)
 		if now.WallAhead(g.Sent) > clockJump {
 			l.due = now.mono

@@ -28,14 +28,14 @@ type batch struct {
 func (k *Keeper) plan() {
 	timer := time.NewTimer(clockCheck)
 	defer timer.Stop()
-	var last Instant // zero while nothing is kept: what the clocks did then is no matter
+	var last Instant // zero after it was asleep: what the clocks did then is no matter
 	for {
 		now := k.Now()
 		if !last.IsZero() {
 			k.compare(now, last)
 		}
-		kept, wait := k.sendDue(now)
-		if last = now; !kept {
+		wait, asleep := k.sendDue(now)
+		if last = now; asleep {
 			last = Instant{}
 		}
 		timer.Reset(wait)
@@ -68,13 +68,14 @@ func (k *Keeper) compare(now, last Instant) {
 	}
 }
 
-// sendDue starts a call for the leases that are due, and tells whether any lease is kept and
-// when to look again. Leases that are nearly due go along with those that are, so that they
-// share their calls from then on.
-func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
+// sendDue starts a call for the leases that are due, and tells when to look again, or that
+// only Keep shall wake the planner, because since it looked last there was no lease. Leases
+// that are nearly due go along with those that are, so that they share their calls from then
+// on.
+func (k *Keeper) sendDue(now Instant) (wait time.Duration, asleep bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	wait = time.Hour // nothing to look at: Keep wakes the planner
+	wait = clockCheck
 	var due, nearly []*Lease
 	for l := range k.leases {
 		l.mu.Lock()
@@ -93,13 +94,15 @@ func (k *Keeper) sendDue(now Instant) (kept bool, wait time.Duration) {
 		}
 		l.mu.Unlock()
 	}
-	if k.asleep = len(k.leases) == 0; !k.asleep {
-		wait = min(wait, clockCheck)
+	// Locks that are taken and given back in no time do not wake it each time.
+	if k.asleep = len(k.leases) == 0 && !k.used; k.asleep {
+		wait = time.Hour
 	}
+	k.used = false
 	if len(due) > 0 && k.inFlight < maxInFlight {
 		k.send(append(due, nearly...))
 	}
-	return len(k.leases) > 0, wait
+	return wait, k.asleep
 }
 
 // send starts calls for leases, the shortest first. Leases of about the same length share a

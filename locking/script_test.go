@@ -219,6 +219,7 @@ func TestProperty37_AFullServerRenewsAndReleases(t *testing.T) {
 func FuzzReplies(f *testing.F) {
 	f.Add("1", "17", "", "", byte(2))
 	f.Add("0", "17", "3000", "host", byte(4))
+	f.Add("1", "9007199254740992", "", "", byte(2))
 	f.Add("0", "9007199254740993", "-1", "|", byte(4))
 	f.Fuzz(func(t *testing.T, a, b, c, d string, n byte) {
 		fields := []any{a, b, c, d, nil, int64(7), []any{a}}[:min(int(n), 7)]
