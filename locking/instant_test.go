@@ -58,8 +58,13 @@ func TestProperty22_SleepIsTimeThatPassed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		slept time.Duration
+		hangs bool // the renewal that follows
 		lost  bool
-	}{{"longer than the lease", time.Minute, true}, {"shorter than the lease", 4 * time.Second, false}} {
+	}{
+		{"longer than the lease", time.Minute, false, true},
+		{"longer, and Redis hangs", time.Minute, true, true},
+		{"shorter than the lease", 4 * time.Second, false, false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var slept, calls atomic.Int64
@@ -68,6 +73,9 @@ func TestProperty22_SleepIsTimeThatPassed(t *testing.T) {
 					Boottime: func() time.Duration { return time.Since(start) + time.Duration(slept.Load()) },
 					Renew: func(_ context.Context, g []Grant) []error {
 						calls.Add(1)
+						if c.hangs {
+							time.Sleep(time.Minute)
+						}
 						return make([]error, len(g))
 					},
 				})

@@ -4,6 +4,7 @@ package idle
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,27 +19,17 @@ import (
 	"rota/internal/redistest"
 )
 
-// rota is the binary that is measured, built once as the Makefile builds it.
-var rota = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "rota-bench-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "rota")
-	cmd := exec.Command("go", "build", "-C", "../..", "-trimpath", "-o", bin, "./cmd/rota")
+// build makes the binary that is measured, as the Makefile does, and returns its path. It is gone
+// with the test.
+func build(tb testing.TB) string {
+	tb.Helper()
+	bin := filepath.Join(tb.TempDir(), "rota")
+	cmd := exec.CommandContext(tb.Context(), "go", "build", "-C", "../..", "-trimpath", "-o", bin, "./cmd/rota")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return bin, fmt.Errorf("build rota: %w\n%s", err, out)
+		tb.Fatalf("build rota: %v\n%s", err, out)
 	}
-	return bin, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if bin, _ := rota(); bin != "" {
-		_ = os.RemoveAll(filepath.Dir(bin))
-	}
-	os.Exit(code)
+	return bin
 }
 
 // daemon is one `rota run`.
@@ -52,18 +43,14 @@ type daemon struct {
 
 // start runs a daemon with so many jobs, none of them due for months, and waits until it says
 // that it has started. It ends with the test.
-func start(tb testing.TB, s *redistest.ServerProc, jobs int) *daemon {
+func start(tb testing.TB, bin string, s *redistest.ServerProc, jobs int) *daemon {
 	tb.Helper()
-	bin, err := rota()
-	if err != nil {
-		tb.Fatal(err)
-	}
 	dir := tb.TempDir()
 	path := filepath.Join(dir, "rota.toml")
 	if err := os.WriteFile(path, table(dir, s.Addr(), jobs, time.Now()), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	d := &daemon{tb: tb, cmd: exec.Command(bin, "run", "-c", path), ended: make(chan struct{})}
+	d := &daemon{tb: tb, cmd: exec.CommandContext(context.Background(), bin, "run", "-c", path), ended: make(chan struct{})}
 	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // no GOGC, GODEBUG or GOMEMLIMIT of whoever measures
 	d.cmd.Stderr = &d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -142,7 +129,21 @@ func (d *daemon) goroutines() int {
 	case <-time.After(10 * time.Second):
 		d.tb.Fatal("the daemon does not end after SIGQUIT")
 	}
-	return strings.Count(d.log.String(), "\ngoroutine ")
+	return countGoroutines(d.log.String())
+}
+
+// countGoroutines counts those of the program and its libraries in what the runtime printed. The
+// runtime's own, of the collector and the like, are printed too, with the scheduling stack of a
+// thread as goroutine 0.
+func countGoroutines(dump string) int {
+	n := 0
+	for stack := range strings.SplitSeq(dump, "\n\n") {
+		if strings.HasPrefix(stack, "goroutine ") && !strings.HasPrefix(stack, "goroutine 0 ") &&
+			!strings.Contains(stack, "\ncreated by runtime.") {
+			n++
+		}
+	}
+	return n
 }
 
 // lines collects what a process prints while others read it.

@@ -18,6 +18,15 @@
 // belongs to that table, however it is indented. Keys whose part of Rota is not built yet are
 // known and refused, unless they say what is so anyway (later.go lists them).
 //
+// # Writers
+//
+// A table is read whole or not at all: [Load] waits for whoever has one of its files open for
+// writing, and begins anew if any file, link or directory was replaced while it read. What takes
+// longer is refused, and said so. Two writers are not seen: one that closes the file between two
+// parts of it, and, where the kernel gives this user no lease on the file (it is another user's,
+// or on a file server), one that rests for half a second. A file that is written under another
+// name and renamed is always whole; one table in several files, if their directory is replaced.
+//
 // # Secrets
 //
 // A password is a [Secret] from the moment it is checked, and is taken out of redis.url. No
@@ -129,13 +138,15 @@ func Find(flag string) string {
 // 6 % of ttl + 50 ms: three renewals may fail before the lease is given up, and a run that is
 // given up is dead before the lease can be granted again.
 //
-// Load does what it does at once, in the caller's goroutine, and keeps nothing.
+// What it returns is the table as it stood at one moment, see "Writers" above. It waits for
+// that up to about 2 s, in the caller's goroutine, and keeps nothing.
 func Load(path string) (*Config, error) {
-	return load(path, environment{hostname: os.Hostname, getenv: os.Getenv})
+	return load(path, environment{hostname: os.Hostname, getenv: os.Getenv, lease: readLease})
 }
 
 // environment is what a config depends on besides its files.
 type environment struct {
 	hostname func() (string, error)
 	getenv   func(string) string
+	lease    func(*os.File) (release func(), err error)
 }

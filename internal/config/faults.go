@@ -67,6 +67,17 @@ func (f *Faults) Unwrap() []error {
 type report struct {
 	faults   []Fault
 	warnings []Fault
+
+	all []key // see settings
+}
+
+// settings are all keys there are, to look names up in. They are made once: every key of a file may
+// be unknown.
+func (r *report) settings() []key {
+	if r.all == nil {
+		r.all = newLoader(environment{}).settings()
+	}
+	return r.all
 }
 
 // place is where a value stands: its file and its path of keys.
@@ -126,9 +137,13 @@ func (p place) at(pr problem) Fault {
 // off with an editor from top to bottom; the rest of the order only has to be the same each time.
 // What was reported twice is left once: a warning of the zone that all jobs share, say.
 func arrange(faults []Fault, files []string) []Fault {
+	rank := make(map[string]int, len(files)) // a file that could not be read has none, and is not at fault
+	for i, file := range files {
+		rank[file] = i
+	}
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)),
+			cmp.Compare(rank[a.File], rank[b.File]),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Key, b.Key),
 			cmp.Compare(a.Problem, b.Problem),

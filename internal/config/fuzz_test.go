@@ -35,7 +35,7 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := build("rota.toml", text, info, plain())
+		c, err := newLoader(plain()).build("rota.toml", text, info)
 		if err == nil {
 			if table := c.Table(nil); len(table) != len(c.Jobs) || c.TableHash() == "" {
 				t.Errorf("build = a config of %d jobs and a table of %d", len(c.Jobs), len(table))

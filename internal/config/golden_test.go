@@ -22,6 +22,7 @@ func plain() environment {
 	return environment{
 		hostname: func() (string, error) { return "testhost", nil },
 		getenv:   func(string) string { return "" },
+		lease:    readLease,
 	}
 }
 
@@ -99,7 +100,7 @@ TOKEN = """3cr3t3cr3t"""
 	}
 	try := func(text string) {
 		t.Helper()
-		c, err := build("rota.toml", []byte(text), info, plain())
+		c, err := newLoader(plain()).build("rota.toml", []byte(text), info)
 		if c != nil {
 			for _, w := range c.Warnings {
 				mentionsNoSecret(t, w)

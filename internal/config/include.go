@@ -3,18 +3,12 @@ package config
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
-
-// maxFileBytes is far above any table that a person keeps, and far below what hurts: a path
-// like /dev/zero ends as an error.
-const maxFileBytes = 4 << 20
 
 const wildcards = `*?[\`
 
@@ -42,6 +36,7 @@ func checkPattern(s string) problem {
 func (l *loader) included(at place, main fs.FileInfo) []string {
 	at = at.in("include")
 	var files []string
+	known := map[string]bool{}
 	for _, pattern := range l.include {
 		path := pattern
 		if !filepath.IsAbs(path) {
@@ -51,14 +46,14 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 		matches := []string{path}
 		if strings.ContainsAny(base, wildcards) {
 			matches = nil
-			entries, err := os.ReadDir(cmp.Or(dir, ".")) // sorted by name
+			names, err := l.files.list(cmp.Or(dir, "."))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				at.fault(problem{text: show(pattern) + " cannot be read: " + reason(err)})
 				continue
 			}
-			for _, e := range entries {
-				if ok, _ := filepath.Match(base, e.Name()); ok && (e.Name()[0] != '.' || base[0] == '.') {
-					matches = append(matches, filepath.Join(dir, e.Name()))
+			for _, name := range names {
+				if ok, _ := filepath.Match(base, name); ok && (name[0] != '.' || base[0] == '.') {
+					matches = append(matches, filepath.Join(dir, name))
 				}
 			}
 			if len(matches) == 0 {
@@ -66,7 +61,7 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 			}
 		}
 		for _, file := range matches {
-			info, err := os.Stat(file)
+			info, err := l.files.stat(file)
 			switch {
 			case err != nil:
 				at.fault(unreadable(file, err))
@@ -74,7 +69,8 @@ func (l *loader) included(at place, main fs.FileInfo) []string {
 				at.fault(problem{show(pattern) + " includes this file itself", "keep the files of jobs in a directory of their own"})
 			case !info.Mode().IsRegular():
 				at.fault(problem{text: strconv.Quote(file) + " is not a regular file"})
-			case !slices.Contains(files, file):
+			case !known[file]:
+				known[file] = true
 				files = append(files, file)
 			}
 		}
@@ -97,34 +93,4 @@ func reason(err error) string {
 		return pe.Err.Error()
 	}
 	return err.Error()
-}
-
-// readFile reads a file whole, or not at all if somebody changes it meanwhile.
-func readFile(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	// An editor that writes in place may be half-way. What it does after the last look is caught by
-	// nobody; a writer who renames a finished file into place is never seen half-way.
-	before, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(text) > maxFileBytes {
-		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("larger than " + showSize(maxFileBytes))}
-	}
-	after, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
-		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("written to meanwhile")}
-	}
-	return text, before, nil
 }

@@ -13,14 +13,17 @@ import (
 
 // loader reads one config. The keys that settings lists store what they read in its fields.
 type loader struct {
-	env  environment
-	rep  report
+	env   environment
+	files *files
+	rep   report
 	cfg  *Config
 	main *source // the main file
 
 	include  []string
 	defaults map[string]any // of jobs, as decoded
 	jobs     []found
+	named    map[string]place // of the jobs, by name
+	folded   map[string]place // and by name in lower case
 
 	// What is said of Redis, before it is put together.
 	url, password, passwordFile string
@@ -34,24 +37,46 @@ type found struct {
 }
 
 func newLoader(env environment) *loader {
-	return &loader{env: env, cfg: new(Config)}
+	return &loader{
+		env: env, files: newFiles(env.lease), cfg: new(Config),
+		named: map[string]place{}, folded: map[string]place{},
+	}
 }
 
+// load begins anew when files were changed under its eyes: what it found then, faults included,
+// may be of a table that there never was.
 func load(path string, env environment) (*Config, error) {
-	text, info, err := readFile(path)
+	files := newFiles(env.lease)
+	for {
+		l := newLoader(env)
+		l.files = files
+		c, err := l.load(path)
+		changed := files.changed()
+		if changed == "" || files.gaveUp {
+			return c, err
+		}
+		if !time.Now().Before(files.until) {
+			return nil, fmt.Errorf("config: %w", tooLate(changed, "changing"))
+		}
+		files.seen = nil
+		time.Sleep(poll)
+	}
+}
+
+func (l *loader) load(path string) (*Config, error) {
+	text, info, err := l.files.read(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return build(path, text, info, env)
+	return l.build(path, text, info)
 }
 
 // build is load with the main file read.
-func build(path string, text []byte, info fs.FileInfo, env environment) (*Config, error) {
+func (l *loader) build(path string, text []byte, info fs.FileInfo) (*Config, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	l := newLoader(env)
 	l.cfg.Path, l.cfg.Files = abs, []string{path}
 
 	// First every key by itself, in all files; then what holds between keys. A rule between keys is
@@ -84,7 +109,7 @@ func build(path string, text []byte, info fs.FileInfo, env environment) (*Config
 // includeFile reads the jobs of an included file. Nothing else may stand in one, so that what is
 // true of the host can be read in one place.
 func (l *loader) includeFile(root place, file string, settings []key) {
-	text, _, err := readFile(file)
+	text, _, err := l.files.read(file)
 	if err != nil {
 		root.in("include").fault(unreadable(file, err))
 		return
@@ -112,12 +137,17 @@ func (l *loader) includeFile(root place, file string, settings []key) {
 // are known.
 func (l *loader) collect(at place, values map[string]any) bool {
 	name := at.path[len(at.path)-1]
-	for _, other := range l.jobs {
-		if other.name == name {
-			at.faultf("is defined in %s already, on line %d", other.at.src.name, other.at.src.line(other.at.path))
-			return false
-		}
+	if other, ok := l.named[name]; ok {
+		at.faultf("is defined in %s already, on line %d", other.src.name, other.src.line(other.path))
+		return false
 	}
+	// Two jobs to Rota and one to most people, who will pause the wrong one.
+	lower := strings.ToLower(name)
+	if other, ok := l.folded[lower]; ok {
+		at.warn(problem{text: fmt.Sprintf("differs only in case from %s in %s, on line %d",
+			other.path[len(other.path)-1], other.src.name, other.src.line(other.path))})
+	}
+	l.named[name], l.folded[lower] = at, at
 	l.jobs = append(l.jobs, found{name, at, values})
 	return true
 }

@@ -303,6 +303,7 @@ func TestLoad_HostName(t *testing.T) {
 		return environment{
 			hostname: func() (string, error) { return name, err },
 			getenv:   func(string) string { return "" },
+			lease:    readLease,
 		}
 	}
 	path := write(t, map[string]string{"rota.toml": ""})

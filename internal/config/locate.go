@@ -14,7 +14,7 @@ import (
 // what brackets that somebody forgot to close add up to.
 const (
 	maxNesting   = 1000
-	maxPathParts = 32
+	maxPathParts = 16
 	maxPathBytes = 1 << 10
 )
 

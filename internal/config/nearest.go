@@ -10,6 +10,9 @@ func nearest(name string, candidates []string) string {
 		if strings.EqualFold(c, name) {
 			return c
 		}
+		if max(len(name)-len(c), len(c)-len(name)) > bound {
+			continue // so many letters are missing, or too many
+		}
 		if d := distance(name, c); d <= bound && (best == "" || d < distance(name, best)) {
 			best = c
 		}

@@ -17,7 +17,9 @@ func read(at place, scope string, values map[string]any, keys []key) bool {
 		v, at := values[name], at.in(name)
 		i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
 		if i < 0 {
-			at.fault(unknown(at, v, keys))
+			if at.rep != nil {
+				at.fault(unknown(at, v, keys))
+			}
 			fine = false
 			continue
 		}
@@ -95,7 +97,7 @@ func unknown(at place, v any, keys []key) problem {
 // for who stands at the top or in a job: elsewhere a slip of the keyboard is likelier.
 func belongs(at place, name string) string {
 	nearJobs := len(at.path) == 1 || at.path[0] == "jobs"
-	top := newLoader(environment{}).settings()
+	top := at.rep.settings()
 	for _, k := range top {
 		if k.name == name && k.kind != aTable {
 			return "at the top of the file, above the first [table]"

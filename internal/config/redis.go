@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -134,7 +133,7 @@ func splitURL(s string) (login, problem) {
 // readSecret reads a password file. The line end that every editor leaves is not part of it.
 func (l *loader) readSecret(at place, path string) Secret {
 	path = l.credential(filepath.Dir(at.src.name), path)
-	info, err := os.Stat(path)
+	info, err := l.files.stat(path)
 	if err != nil {
 		at.fault(unreadable(path, err))
 		return Secret{}
@@ -143,7 +142,7 @@ func (l *loader) readSecret(at place, path string) Secret {
 		at.fault(problem{text: strconv.Quote(path) + " is not a file with a password in it"})
 		return Secret{}
 	}
-	text, info, err := readFile(path)
+	text, info, err := l.files.read(path)
 	if err != nil {
 		at.fault(unreadable(path, err))
 		return Secret{}

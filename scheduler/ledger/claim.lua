@@ -101,7 +101,10 @@ if mine then
   if err then return err end
   held, err = grant()
   if err then return err end
-  redis.call('XDEL', RUNS, redis.call('HGET', run_key(run), 'start') or '0-0')
+  local start = redis.call('HGET', run_key(run), 'start') or '0-1'
+  local old = redis.call('XRANGE', RUNS, start, start)[1]
+  if old then asker = field(old, 'who') or '' end
+  redis.call('XDEL', RUNS, start)
   mine.run_fence, mine.run_since = held.fence, at
   if mine == r then
     set('run_fence', held.fence)

@@ -34,6 +34,9 @@ func TestClaim_Allow(t *testing.T) {
 			t.expire(one.Claim)
 			t.expire(two.Claim)
 			t.win(t.claim(0, parallel))
+			if n := t.do("XLEN", "{t}:job:j:fails"); n != int64(2) {
+				t.Errorf("XLEN fails = %v, want 2: History would show them as lost, but they must be recorded", n)
+			}
 			t.unchangedBy("a later claim", func() { t.want("already", t.claim(0, parallel)) })
 			t.wantHistory("-2 lost scheduled on a", "-1 lost scheduled on a", "0 running scheduled on a")
 		})

@@ -20,6 +20,11 @@
 // asks for reruns); what nobody ran has an entry with its reason; tokens of one lock rise.
 // Not promised: any of it, when Redis itself forgets; see docs/guarantees.md.
 //
+// Nobody may trust what somebody else has put under one of these names: a key of another type,
+// or a lock with a value that is no lease, is an error that names the key and matches
+// [locking.ErrConflict]; nothing is overwritten. A record of a newer format is an error too.
+// A server that is out of memory refuses claims, whole; leases are renewed and given back.
+//
 // All times in the ledger are by Redis' clock, to the millisecond, except those a host reports
 // of its own run, which it corrects by its measured offset. A [Ledger] has no goroutines and
 // is safe for concurrent use. When Redis is away every method returns an error by the end of

@@ -122,6 +122,15 @@ func TestClaim_GrantedAnew(t *testing.T) {
 			t.end(g, "succeeded")
 			t.wantHistory("0 succeeded scheduled on a")
 		})
+		t.fresh("also by hand: who asked is not forgotten", func(t *rig) {
+			c := t.manual()
+			t.win(c)
+			t.expire(c)
+			t.win(c)
+			if e := t.only(Manual); e.Request != c.Request || e.Who != "ada" {
+				t.Errorf("Request, Who = %q, %q, want %q, ada", e.Request, e.Who, c.Request)
+			}
+		})
 		t.fresh("not when it was recorded as lost", func(t *rig) {
 			c := t.claim(0)
 			t.win(c)

@@ -4,13 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"rota/locking"
 )
 
 //go:embed pause.lua
@@ -19,206 +18,114 @@ var pauseBody string
 //go:embed reset.lua
 var resetBody string
 
-// By says who steers and why. It is kept with what was done, and shown to whoever asks.
-type By struct {
-	Who string `json:"who"`
-	Why string `json:"why,omitempty"`
-}
-
-// String is "WHO: WHY", or who alone.
-func (b By) String() string {
-	if b.Why == "" {
-		return b.Who
-	}
-	return b.Who + ": " + b.Why
-}
-
-// AllJobs names every job of the fleet to Pause and Resume.
+// AllJobs names every job of the fleet to [Ledger.Pause] and [Ledger.Resume].
 const AllJobs = "-"
 
 // Pause holds a job's ticks back, or with [AllJobs] the whole fleet's, for as long as length
-// says, 0: until resumed. Pausing what is paused sets its end anew. Runs are not touched. It
-// returns when the pause ends; zero: not by itself. expire is of the job's record.
-func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by By, expire time.Duration) (until time.Time, err error) {
-	v, err := l.pause.Run(ctx, l.client, nil, l.keys.prefix, job, "pause", length.Milliseconds(), by.Who, by.Why, expire.Milliseconds())
+// says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
+// it first did, also if the pause before has ended and no host has recorded its ticks yet.
+// Runs are not touched. expire is of the job's record, counted from the pause's end.
+//
+// The length is rounded up to a whole millisecond. The error is a [*ByError] when by cannot be
+// kept; one that matches [locking.ErrUnavailable] leaves it unknown whether the pause holds, and
+// the call may be repeated.
+func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by By, expire time.Duration) (Hold, error) {
+	if length < 0 {
+		return Hold{}, fmt.Errorf("ledger: pause: length is %s, want 0 (until resumed) or more", length)
+	}
+	if err := by.Check(); err != nil {
+		return Hold{}, err
+	}
+	r, err := l.callPause(ctx, job, "pause", length, by, expire)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("pause %q: %w", job, err)
+		return Hold{}, err
 	}
-	r := readReply("pause", v, 4)
-	until = r.instant(3)
-	if length == 0 {
-		until = time.Time{}
-	}
-	return until, r.err
+	h := Hold{By: by, From: r.instant(2), Until: r.instant(3)}
+	return h, r.err
 }
 
 // Resume ends a pause. False: there was none. The end of the fleet's pause leaves jobs that
-// are paused by themselves as they are.
-func (l *Ledger) Resume(ctx context.Context, job string, by By) (bool, error) {
-	v, err := l.pause.Run(ctx, l.client, nil, l.keys.prefix, job, "resume", 0, by.Who, by.Why, 0)
+// are paused by themselves as they are, and the other way round.
+func (l *Ledger) Resume(ctx context.Context, job string) (bool, error) {
+	r, err := l.callPause(ctx, job, "resume", 0, By{}, 0)
 	if err != nil {
-		return false, fmt.Errorf("resume %q: %w", job, err)
+		return false, err
 	}
-	r := readReply("resume", v, 4)
 	return r.text(0) == "1", r.err
 }
 
+// restore is Pause as it was set before, unless there is, or was, one since.
+func (l *Ledger) restore(ctx context.Context, job string, h Hold, now time.Time, expire time.Duration) error {
+	length := time.Duration(0)
+	if h.Ends() {
+		length = h.Until.Sub(now)
+	}
+	_, err := l.callPause(ctx, job, "restore", length, h.By, expire, millis(h.From))
+	return err
+}
+
+func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration, more ...any) (reply, error) {
+	what := fmt.Sprintf("%s %q", verb, job)
+	// The script makes its keys of the prefix. Naming one sends it to the server that has their
+	// slot, where there are several.
+	v, err := l.pause.Run(ctx, l.client, []string{l.keys.paused()}, append([]any{
+		l.keys.prefix, job, verb, wireMillis(length), by.Who, by.Why, expire.Milliseconds(),
+	}, more...)...)
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"): // of the record it is a conflict already
+		return reply{}, fmt.Errorf("%s: %w: %s holds another type", what, locking.ErrConflict, l.keys.paused())
+	case err != nil:
+		return reply{}, fmt.Errorf("%s: %w", what, err)
+	}
+	r := readReply(what, v, 4)
+	return r, r.err
+}
+
+// wireMillis rounds up: less than a millisecond must not become 0, which has a meaning of its
+// own in scripts.
+func wireMillis(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d > time.Duration(ms)*time.Millisecond {
+		ms++
+	}
+	return ms
+}
+
 // DrainHost tells a host to claim nothing any more, or with undo lets it claim again. False:
-// there was nothing to undo. It holds until it is undone, over restarts of the host.
+// there was nothing to undo. It holds until it is undone, over restarts of the host, and may be
+// said before there is a host of that name.
+//
+// The error is a [*ByError] when by cannot be kept; undo looks at no by. Both may be repeated.
 func (l *Ledger) DrainHost(ctx context.Context, host string, undo bool, by By) (bool, error) {
-	if undo {
-		n, err := l.client.HDel(ctx, l.keys.drain(), host).Result()
-		if err != nil {
-			return false, fmt.Errorf("drain %q: %w", host, err)
+	set := func() redis.Cmder { return l.client.HDel(ctx, l.keys.drain(), host) }
+	if !undo {
+		if err := by.Check(); err != nil {
+			return false, err
 		}
-		return n == 1, nil
-	}
-	text, err := json.Marshal(by)
-	if err != nil {
-		return false, fmt.Errorf("ledger: drain: %w", err)
-	}
-	if err := l.client.HSet(ctx, l.keys.drain(), host, text).Err(); err != nil {
-		return false, fmt.Errorf("drain %q: %w", host, err)
-	}
-	l.hint(ctx, "drain "+host)
-	return true, nil
-}
-
-// Hold is a pause as it stands in Redis.
-type Hold struct {
-	By
-	From  time.Time
-	Until time.Time // far in the future if it does not end by itself
-}
-
-// Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
-// hosts can tell a Redis that forgot.
-type Steering struct {
-	Drained map[string]By   // hosts told to claim nothing
-	Paused  map[string]Hold // by job; under [AllJobs] the fleet's. Some may have ended
-}
-
-func readSteering(drain, paused map[string]string) Steering {
-	s := Steering{Drained: map[string]By{}, Paused: map[string]Hold{}}
-	for host, text := range drain {
-		var by By
-		_ = json.Unmarshal([]byte(text), &by) // whoever wrote it: the host is drained all the same
-		s.Drained[host] = by
-	}
-	hold := func(name string, from, until int64, by By) {
-		s.Paused[name] = Hold{By: by, From: instant(from), Until: instant(until)}
-	}
-	if from, err := strconv.ParseInt(paused["from"], 10, 64); err == nil {
-		until, _ := strconv.ParseInt(paused["until"], 10, 64)
-		hold(AllJobs, from, until, By{paused["who"], paused["why"]})
-	}
-	for field, text := range paused {
-		var v struct{ From, Until, Who, Why string }
-		if job, ok := strings.CutPrefix(field, "job:"); ok && json.Unmarshal([]byte(text), &v) == nil {
-			from, _ := strconv.ParseInt(v.From, 10, 64)
-			until, _ := strconv.ParseInt(v.Until, 10, 64)
-			hold(job, from, until, By{v.Who, v.Why})
-		}
-	}
-	return s
-}
-
-// Steering reads what people have set.
-func (l *Ledger) Steering(ctx context.Context) (Steering, error) {
-	pipe := l.client.Pipeline()
-	drain := pipe.HGetAll(ctx, l.keys.drain())
-	paused := pipe.HGetAll(ctx, l.keys.paused())
-	if err := exec(ctx, pipe); err != nil {
-		return Steering{}, fmt.Errorf("steering: %w", err)
-	}
-	return readSteering(drain.Val(), paused.Val()), nil
-}
-
-// Restore writes what was set before Redis forgot back to it, as of now: pauses that have ended
-// are left out, and nothing is overwritten that was set since. Every host may do it.
-func (l *Ledger) Restore(ctx context.Context, s Steering, now time.Time, expire time.Duration) error {
-	for job, h := range s.Paused {
-		if !h.Until.After(now) {
-			continue
-		}
-		length := h.Until.Sub(now)
-		if h.Until.UnixMilli() == forever {
-			length = 0
-		}
-		_, err := l.pause.Run(ctx, l.client, nil, l.keys.prefix, job, "restore", length.Milliseconds(),
-			h.Who, h.Why, expire.Milliseconds(), millis(h.From))
-		if err != nil {
-			return fmt.Errorf("restore the pause of %q: %w", job, err)
-		}
-	}
-	for host, by := range s.Drained {
 		text, err := json.Marshal(by)
 		if err != nil {
-			return fmt.Errorf("ledger: restore: %w", err)
+			return false, fmt.Errorf("ledger: drain: %w", err)
 		}
-		if err := l.client.HSetNX(ctx, l.keys.drain(), host, text).Err(); err != nil {
-			return fmt.Errorf("restore the drain of %q: %w", host, err)
-		}
+		set = func() redis.Cmder { return l.client.HSet(ctx, l.keys.drain(), host, text) }
 	}
-	return nil
+	cmd := set()
+	if err := commandError(cmd); err != nil {
+		return false, fmt.Errorf("drain %q: %w", host, err)
+	}
+	// Whoever misses it finds out with the next heartbeat; until then claims are refused.
+	_ = l.client.Publish(ctx, l.keys.events(), "drain "+host).Err()
+	n, ok := cmd.(*redis.IntCmd)
+	return !undo || ok && n.Val() == 1, nil
 }
 
-// forever is the end of a pause that has none, in milliseconds: the largest integer of Lua.
-const forever = 1<<53 - 1
-
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
-// was; false: it did not lie ahead, and nothing was changed.
+// was, zero if there was none; false: it did not lie ahead, and nothing was changed.
 func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool, err error) {
-	v, err := l.reset.Run(ctx, l.client, nil, l.keys.prefix, job)
+	v, err := l.reset.Run(ctx, l.client, []string{l.keys.record(job)}, l.keys.prefix, job)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("reset %q: %w", job, err)
 	}
-	r := readReply("reset", v, 3)
+	r := readReply(fmt.Sprintf("reset %q", job), v, 3)
 	ok, was = r.text(0) == "1", r.instant(2)
 	return was, ok, r.err
-}
-
-// ErrEnded says that a run has ended already.
-var ErrEnded = errors.New("ledger: the run has ended")
-
-// Cancel asks for the end of a run, wherever it goes on. Its host hears of it within a second,
-// or with the run's next renewal. The error matches [ErrNoRun] or [ErrEnded].
-func (l *Ledger) Cancel(ctx context.Context, run string, by By) error {
-	fields, err := l.client.HMGet(ctx, l.keys.run(run), "job", "lock").Result()
-	if err != nil {
-		return fmt.Errorf("cancel %q: %w", run, err)
-	}
-	if text(fields, 0) == "" {
-		return ErrNoRun
-	}
-	lease, err := l.client.Get(ctx, text(fields, 1)).Result()
-	if errors.Is(err, redis.Nil) || err == nil && leaseRun(lease) != run {
-		return ErrEnded
-	}
-	if err != nil {
-		return fmt.Errorf("cancel %q: %w", run, err)
-	}
-	if err := l.client.HSet(ctx, l.keys.run(run), "cancel", by.String(), "cancel_at", strconv.FormatInt(time.Now().UnixMilli(), 10)).Err(); err != nil {
-		return fmt.Errorf("cancel %q: %w", run, err)
-	}
-	l.hint(ctx, "cancel "+run)
-	return nil
-}
-
-// hint publishes; whoever misses it finds out with the next heartbeat or renewal.
-func (l *Ledger) hint(ctx context.Context, text string) {
-	_ = l.client.Publish(ctx, l.keys.events(), text).Err()
-}
-
-// leaseRun reads the run out of a lease's holder HOST/JOB/RUN; "" if it is not a run's.
-func leaseRun(value string) string {
-	parts := strings.SplitN(value, "|", 4)
-	if len(parts) != 4 {
-		return ""
-	}
-	holder := strings.SplitN(parts[3], "/", 3)
-	if len(holder) != 3 {
-		return ""
-	}
-	return holder[2]
 }
