@@ -33,8 +33,8 @@ func ParseDuration(s string) (time.Duration, error) {
 }
 
 func parseDuration(s string) (time.Duration, problem) {
-	if _, err := strconv.ParseFloat(s, 64); err == nil {
-		return 0, bare(s)
+	if number := strings.TrimPrefix(s, "+"); number != "" && strings.Trim(number, "0123456789.") == "" && digits(number) {
+		return 0, bare(number)
 	}
 	if strings.HasPrefix(s, "-") {
 		return 0, problem{text: show(s) + " is negative"}
@@ -80,9 +80,16 @@ func digits(number string) bool {
 	return err == nil
 }
 
-// bare is what to say of a number without a unit.
+// bare is what to say of a number without a unit: what it would be in seconds, if it would be.
 func bare(number string) problem {
-	return problem{number + " has no unit", fmt.Sprintf("write %q", strings.TrimPrefix(number, "+")+"s")}
+	if strings.HasPrefix(number, "-") {
+		return problem{text: number + " is negative"}
+	}
+	inSeconds := number + "s"
+	if _, pr := parseDuration(inSeconds); pr.text != "" {
+		return pr
+	}
+	return problem{number + " has no unit", fmt.Sprintf("write %q", inSeconds)}
 }
 
 // tooLong names the bound that holds for every key, though there is room for a little more.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"rota/scheduler"
@@ -15,13 +14,7 @@ func jobKeys(j *Job) []key {
 	return []key{
 		command("command", &j.Command),
 		none(text("shell", "", &j.Shell, checkNotEmpty, checkNoNUL)),
-		none(table("http",
-			none(text("url", "", new(string))),
-			text("method", "POST", new(string)),
-			pairs("headers", new(map[string]string), func(string, string) problem { return problem{} }),
-			text("body", "", new(string)),
-			none(codes("expect", nil, 100, 599, new([]int))),
-		)),
+		none(table("http", httpKeys()...)),
 
 		specs("schedule", &j.specs),
 		none(text("timezone", "", &j.Timezone, checkZone)),
@@ -119,32 +112,21 @@ func specs(name string, dst *[]string) key {
 }
 
 // environ is a job's environment.
-//
-// Below a header [jobs.NAME.env], a key that was meant for the job becomes a variable of it, and
-// nothing would say so: a timeout would be gone. So names of job keys are refused there. An inline
-// table has no end that can be overlooked, and may have them.
 func environ(name string, dst *map[string]string) key {
 	k := pairs(name, dst, func(name, value string) problem {
 		return cmp.Or(checkVariable(name), checkNoNUL(value))
 	})
-	plain := k.set
-	k.set = func(at place, v any) bool {
-		table, ok := v.(map[string]any)
-		if !ok || at.src == nil || !at.src.header(at.path) {
-			return plain(at, v)
-		}
-		rest, fine := maps.Clone(table), true
-		for _, k := range jobKeys(new(Job)) {
-			if _, ok := table[k.name]; ok {
-				at.in(k.name).fault(problem{
-					"is a key of the job, in the table of its environment",
-					"move it above the header of " + name,
-				})
-				delete(rest, k.name)
-				fine = false
-			}
-		}
-		return plain(at, rest) && fine
+	return swallowsNothing(k, "a variable", func() []key { return jobKeys(new(Job)) })
+}
+
+// httpKeys are those of a job's request, http.
+func httpKeys() []key {
+	headers := pairs("headers", new(map[string]string), func(string, string) problem { return problem{} })
+	return []key{
+		none(text("url", "", new(string))),
+		text("method", "POST", new(string)),
+		swallowsNothing(headers, "a header", func() []key { return append(httpKeys(), jobKeys(new(Job))...) }),
+		text("body", "", new(string)),
+		none(codes("expect", nil, 100, 599, new([]int))),
 	}
-	return k
 }

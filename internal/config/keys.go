@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -108,6 +109,9 @@ func duration(name, def string, dst *time.Duration, least, most time.Duration) k
 			at.fault(bare(strconv.FormatInt(v, 10)))
 			return false
 		case float64:
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return at.wrongType(aDuration, v)
+			}
 			at.fault(bare(strconv.FormatFloat(v, 'f', -1, 64)))
 			return false
 		default:

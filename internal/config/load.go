@@ -16,8 +16,8 @@ type loader struct {
 	env   environment
 	files *files
 	rep   report
-	cfg  *Config
-	main *source // the main file
+	cfg   *Config
+	main  *source // the main file
 
 	include  []string
 	defaults map[string]any // of jobs, as decoded

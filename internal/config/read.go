@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/BurntSushi/toml"
 )
 
 // read checks the values of one table against its keys and stores them. Every value is looked
@@ -94,9 +96,9 @@ func unknown(at place, v any, keys []key) problem {
 }
 
 // belongs says where a key of that exact name would be right, or "". Keys of jobs count only
-// for who stands at the top or in a job: elsewhere a slip of the keyboard is likelier.
+// for who stands at the top, in a job or in its defaults: elsewhere a slip of the keyboard is
+// likelier.
 func belongs(at place, name string) string {
-	nearJobs := len(at.path) == 1 || at.path[0] == "jobs"
 	top := at.rep.settings()
 	for _, k := range top {
 		if k.name == name && k.kind != aTable {
@@ -107,15 +109,27 @@ func belongs(at place, name string) string {
 		if !slices.ContainsFunc(table.keys, func(k key) bool { return k.name == name }) {
 			continue
 		}
+		home, depth := table.name, 1
 		switch table.name {
-		case "jobs":
-			if nearJobs {
-				return "in [jobs.NAME]"
-			}
 		case "notify":
-		default:
-			return "in [" + table.name + "]"
+			continue
+		case "jobs":
+			switch {
+			case len(at.path) == 1:
+				home = "jobs.NAME"
+			case at.path[0] == "defaults":
+				home = "defaults"
+			case at.path[0] == "jobs":
+				home, depth = toml.Key(at.path[:2]).String(), 2
+			default:
+				continue
+			}
 		}
+		// It was meant for its home and came too late: a table of that began above it.
+		if own := at.path[:len(at.path)-1]; len(own) > depth && at.src.header(own) && toml.Key(own[:depth]).String() == home {
+			return fmt.Sprintf("in [%s], above [%s]", home, toml.Key(own))
+		}
+		return "in [" + home + "]"
 	}
 	return ""
 }

@@ -13,8 +13,12 @@ var sizeForm = regexp.MustCompile(`^([0-9]{1,9})(B|KiB|MiB|GiB)$`)
 // size is a number of bytes between least and most, both included. With def "" it has no default.
 func size(name, def string, dst *int, least, most int) key {
 	k := key{name: name, kind: aSize, set: func(at place, v any) bool {
-		if n, ok := v.(int64); ok {
+		if n, ok := v.(int64); ok && n >= 0 {
 			at.fault(problem{fmt.Sprintf("%d has no unit", n), fmt.Sprintf(`write "%dB", or use KiB, MiB or GiB`, n)})
+			return false
+		}
+		if n, ok := v.(int64); ok {
+			at.faultf("%d is negative", n)
 			return false
 		}
 		s, ok := v.(string)

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/BurntSushi/toml"
 )
 
 // pairs is a table of texts under names that the user chooses. It is added to what is in dst
@@ -34,6 +37,34 @@ func pairs(name string, dst *map[string]string, wrong func(name, value string) p
 		*dst = merged
 		return fine
 	}}
+}
+
+// swallowsNothing guards such a table. Below a [header] of it, a key that was meant for the table
+// above becomes one of those names, and nothing would say so: a timeout would be gone. So the names
+// of those keys are refused there, and one is what they are then. An inline table has no end that
+// can be overlooked, and may have them.
+func swallowsNothing(k key, one string, meant func() []key) key {
+	plain := k.set
+	k.set = func(at place, v any) bool {
+		table, ok := v.(map[string]any)
+		if !ok || at.src == nil || !at.src.header(at.path) {
+			return plain(at, v)
+		}
+		rest, fine := maps.Clone(table), true
+		for _, m := range meant() {
+			if _, ok := rest[m.name]; !ok {
+				continue
+			}
+			at.in(m.name).fault(problem{
+				fmt.Sprintf("is swallowed by [%s]: there it is %s, not a setting", toml.Key(at.path), one),
+				fmt.Sprintf("move it above that header, or write %s = { %s = … } if %s is meant", k.name, m.name, one),
+			})
+			delete(rest, m.name)
+			fine = false
+		}
+		return plain(at, rest) && fine
+	}
+	return k
 }
 
 // table has keys of its own, which are read like those of any table. Its default is made of theirs,

@@ -56,9 +56,9 @@ type Claim struct {
 
 	Definition   string
 	ScheduleHash string
-	TTL          time.Duration
+	TTL          time.Duration // of the lease, 1 ms or more
 	Floor        int64         // the highest fencing token the caller ever saw of the lock
-	Expire       time.Duration // of the job's keys, from now
+	Expire       time.Duration // of the job's keys, from now; TTL or more
 
 	Overlap, Misfire, OnCrash string
 	MaxParallel               int
@@ -102,13 +102,18 @@ type Decision struct {
 
 // Claim sends the claims in one pipeline and answers each. One that fails has Err; whether it
 // was won is then unknown, and it must be sent again with the same Run and Token, or given
-// back with [Ledger.Abandon]. Claims that find undecided ticks take a second round trip.
+// back with [Ledger.Abandon]; one that lacks a required field is not sent and stays as it is.
+// Claims that find undecided ticks take a second round trip.
 func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 	out := make([]Decision, len(claims))
 	gaps := make([]gap, len(claims))
-	pending := make([]int, len(claims))
-	for i := range pending {
-		pending[i] = i
+	pending := make([]int, 0, len(claims))
+	for i := range claims {
+		if err := claims[i].check(); err != nil {
+			out[i].Err = err
+			continue
+		}
+		pending = append(pending, i)
 	}
 	// A count is stale only if the record changed in between; the third try has seen enough.
 	for try := 0; len(pending) > 0; try++ {
@@ -132,6 +137,23 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 		pending = again
 	}
 	return out
+}
+
+// check refuses what would do harm: keys that expire at once would forget that the tick ran.
+func (c *Claim) check() error {
+	switch {
+	case c.Job == "" || c.Lock == "" || c.Run == "" || c.Host == "":
+		return fmt.Errorf("ledger: claim %q: Job, Lock, Run and Host are required", c.Job)
+	case len(c.Token) != 32:
+		return fmt.Errorf("ledger: claim %q: Token has %d digits, want 32 of locking.NewToken", c.Job, len(c.Token))
+	case c.TTL < time.Millisecond:
+		return fmt.Errorf("ledger: claim %q: TTL is %s, want 1ms or more", c.Job, c.TTL)
+	case c.Expire < c.TTL:
+		return fmt.Errorf("ledger: claim %q: Expire is %s, want the TTL of %s or more", c.Job, c.Expire, c.TTL)
+	case c.Kind != Scheduled && c.Kind != Misfire && c.Kind != Manual:
+		return fmt.Errorf("ledger: claim %q: Kind is %q, want scheduled, misfire or manual", c.Job, c.Kind)
+	}
+	return nil
 }
 
 // gap is the script's question, ranges of undecided ticks, and the caller's answer.

@@ -103,6 +103,40 @@ func TestClaim_LostReply(t *testing.T) {
 	r.wantHistory("-1 succeeded scheduled on a", "0 succeeded scheduled on a")
 }
 
+// What would do harm is not sent at all.
+func TestClaim_Check(t *testing.T) {
+	_, client := redistest.InBubble(t)
+	r := newRig(t, client)
+	for name, c := range map[string]struct {
+		change func(*Claim)
+		want   string
+	}{
+		"no job":               {func(c *Claim) { c.Job = "" }, "Job, Lock, Run and Host"},
+		"no lock":              {func(c *Claim) { c.Lock = "" }, "Job, Lock, Run and Host"},
+		"no run":               {func(c *Claim) { c.Run = "" }, "Job, Lock, Run and Host"},
+		"no host":              {func(c *Claim) { c.Host = "" }, "Job, Lock, Run and Host"},
+		"no token":             {func(c *Claim) { c.Token = "" }, "0 digits, want 32"},
+		"no lease":             {func(c *Claim) { c.TTL = time.Microsecond }, "TTL is 1µs, want 1ms"},
+		"keys that are gone":   {func(c *Claim) { c.Expire = 0 }, "Expire is 0s, want the TTL of 1m0s"},
+		"an answer for a kind": {func(c *Claim) { c.Kind = Rerun }, `Kind is "rerun"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := r.claim(0, c.change)
+			got := r.led.Claim(t.Context(), []Claim{bad, r.claim(1)})
+			_, finish := r.led.Finish(t.Context(), &Grant{Claim: bad}, Ending{})
+			abandon := r.led.Abandon(t.Context(), &bad, "")
+			for call, err := range map[string]error{"Claim": got[0].Err, "Finish": finish, "Abandon": abandon} {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%s() = %v, want an error with %q", call, err, c.want)
+				}
+			}
+			if got[1].Answer != Early {
+				t.Errorf("Claim() of the good one = %+v, want early", got[1])
+			}
+		})
+	}
+}
+
 func TestNew_Options(t *testing.T) {
 	_, client := redistest.InBubble(t)
 	for name, c := range map[string]struct {

@@ -96,6 +96,9 @@ type Ending struct {
 // still the caller's; the outcome is recorded either way. It may be sent again after an error.
 func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err error) {
 	c := &g.Claim
+	if err := c.check(); err != nil {
+		return false, err
+	}
 	fields := []any{
 		"run", c.Run, "tick", millis(c.Tick), "kind", g.kind(), "host", c.Host, "lock", c.Lock,
 		"lease", l.keys.lease(g.leaseName()), "token", g.Fence, "won", millis(g.Won), "definition", c.Definition,
@@ -123,6 +126,9 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 // Abandon gives back a claim that was won but is not used, or one whose answer never came. The
 // tick is open again to every host. It may be sent again after an error.
 func (l *Ledger) Abandon(ctx context.Context, c *Claim, reason string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	g := Grant{Claim: *c}
 	_, err := l.abandon.Run(ctx, l.client, []string{l.keys.lease(g.leaseName()), l.keys.record(c.Job)},
 		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), millis(c.Tick), reason)

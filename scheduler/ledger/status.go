@@ -14,11 +14,15 @@ type JobState struct {
 	Job     string
 	Known   bool      // there is a record
 	Cursor  time.Time // the newest tick decided; zero: none
+	Future  bool      // the cursor lies ahead of Redis' clock: no tick can be claimed; see [Ledger.Reset]
 	Since   time.Time // ticks up to this are not due
 	Waiting time.Time // the tick that waits for the lock; zero: none
 	Open    time.Time // a tick that was won and given back; zero: none
 	Last    *Entry    // the newest run or skip; nil: none
-	Paused  bool
+
+	Paused     bool  // by one of the next two, or both
+	Pause      *Hold // the job's own; nil: there is none, or it is over
+	FleetPause *Hold // that of the whole fleet; nil: likewise
 
 	Running   bool
 	Holder    string // of the running run: its host
@@ -27,21 +31,27 @@ type JobState struct {
 	Left      time.Duration // of its lease
 }
 
+// PausedBy returns the pause that ends last: the one after which the job has ticks again. Nil:
+// it is not paused.
+func (s *JobState) PausedBy() *Hold {
+	if s.Pause == nil || s.FleetPause != nil && s.FleetPause.Until.After(s.Pause.Until) {
+		return s.FleetPause
+	}
+	return s.Pause
+}
+
+// futureSlack is how far a cursor may lie ahead of Redis' clock; the claim's rule is the same.
+const futureSlack = time.Second
+
 // State reads the records of jobs, in their order, in two round trips.
 func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	type reads struct {
-		record      *redis.MapStringStringCmd
-		runs, skips *redis.XMessageSliceCmd
-		lease       *redis.StringCmd
-		left        *redis.DurationCmd
-	}
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
-	fleet := pipe.HMGet(ctx, l.keys.prefix+"paused", "from", "until")
-	all := make([]reads, len(jobs))
+	fleet := pipe.HMGet(ctx, l.keys.paused(), "from", "until", "who", "why")
+	all := make([]jobReads, len(jobs))
 	for i, job := range jobs {
 		all[i].record = pipe.HGetAll(ctx, l.keys.record(job))
 		// Eight entries hold the newest run whole, whatever came with it.
@@ -65,31 +75,47 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 			return nil, fmt.Errorf("status: leases: %w", err)
 		}
 	}
+	f := fleet.Val()
+	fleetPause := activeHold(now, text(f, 0), text(f, 1), text(f, 2), text(f, 3))
 	states := make([]JobState, len(jobs))
 	for i, job := range jobs {
-		rec := all[i].record.Val()
-		s := JobState{
-			Job: job, Known: len(rec) > 0, Cursor: at(rec, "tick"), Since: at(rec, "since"),
-			Waiting: at(rec, "wait_tick"),
-			Paused: within(now, rec["pause_from"], rec["pause_until"]) ||
-				within(now, text(fleet.Val(), 0), text(fleet.Val(), 1)),
-		}
-		if rec["run_state"] == "open" {
-			s.Open = at(rec, "run_tick")
-		}
-		fence, _ := strconv.ParseInt(rec["run_fence"], 10, 64)
-		if all[i].lease != nil && fence > 0 && leaseFence(all[i].lease.Val()) == fence {
-			s.Running, s.Holder, s.HolderRun, s.Token, s.Left = true, rec["run_host"], rec["run_id"], fence, all[i].left.Val()
-		}
-		s.Last = newest(mergeRuns(job, all[i].runs.Val()), s)
-		for _, m := range all[i].skips.Val() {
-			if e := readEntry(job, m); s.Last == nil || e.At().After(s.Last.At()) {
-				s.Last = &e
-			}
-		}
+		s := all[i].state(job, now)
+		s.FleetPause = fleetPause
+		s.Paused = s.PausedBy() != nil
 		states[i] = s
 	}
 	return states, nil
+}
+
+// jobReads are the answers about one job.
+type jobReads struct {
+	record      *redis.MapStringStringCmd
+	runs, skips *redis.XMessageSliceCmd
+	lease       *redis.StringCmd // nil unless the record has a running run
+	left        *redis.DurationCmd
+}
+
+func (q *jobReads) state(job string, now time.Time) JobState {
+	rec := q.record.Val()
+	s := JobState{
+		Job: job, Known: len(rec) > 0, Cursor: at(rec, "tick"), Since: at(rec, "since"), Waiting: at(rec, "wait_tick"),
+		Pause: activeHold(now, rec["pause_from"], rec["pause_until"], rec["pause_who"], rec["pause_why"]),
+	}
+	s.Future = s.Cursor.After(now.Add(futureSlack))
+	if rec["run_state"] == "open" {
+		s.Open = at(rec, "run_tick")
+	}
+	fence, _ := strconv.ParseInt(rec["run_fence"], 10, 64)
+	if q.lease != nil && fence > 0 && leaseFence(q.lease.Val()) == fence {
+		s.Running, s.Holder, s.HolderRun, s.Token, s.Left = true, rec["run_host"], rec["run_id"], fence, q.left.Val()
+	}
+	s.Last = newest(mergeRuns(job, q.runs.Val()), s)
+	for _, m := range q.skips.Val() {
+		if e := readEntry(job, m); s.Last == nil || e.At().After(s.Last.At()) {
+			s.Last = &e
+		}
+	}
+	return s
 }
 
 func newest(entries []Entry, s JobState) *Entry {
@@ -119,13 +145,13 @@ func text(list []any, i int) string {
 	return s
 }
 
-func within(now time.Time, from, until string) bool {
-	start, err := strconv.ParseInt(from, 10, 64)
-	if err != nil || now.UnixMilli() < start {
-		return false
+// activeHold is the pause that these fields are of, nil unless it holds ticks back now.
+func activeHold(now time.Time, from, until, who, why string) *Hold {
+	h, ok := readHold(from, until, who, why)
+	if !ok || !h.Active(now) {
+		return nil
 	}
-	end, err := strconv.ParseInt(until, 10, 64)
-	return err != nil || now.UnixMilli() < end
+	return &h
 }
 
 // Taken tells which jobs of a table are decided for the ticks of one instant: the bits that

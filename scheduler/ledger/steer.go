@@ -5,9 +5,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"rota/locking"
 )
@@ -45,23 +44,14 @@ func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by
 }
 
 // Resume ends a pause. False: there was none. The end of the fleet's pause leaves jobs that
-// are paused by themselves as they are, and the other way round.
-func (l *Ledger) Resume(ctx context.Context, job string) (bool, error) {
-	r, err := l.callPause(ctx, job, "resume", 0, By{}, 0)
+// are paused by themselves as they are, and the other way round. The ticks inside a pause are
+// recorded with who paused; of by, who resumes, nothing is kept.
+func (l *Ledger) Resume(ctx context.Context, job string, by By) (bool, error) {
+	r, err := l.callPause(ctx, job, "resume", 0, by, 0)
 	if err != nil {
 		return false, err
 	}
 	return r.text(0) == "1", r.err
-}
-
-// restore is Pause as it was set before, unless there is, or was, one since.
-func (l *Ledger) restore(ctx context.Context, job string, h Hold, now time.Time, expire time.Duration) error {
-	length := time.Duration(0)
-	if h.Ends() {
-		length = h.Until.Sub(now)
-	}
-	_, err := l.callPause(ctx, job, "restore", length, h.By, expire, millis(h.From))
-	return err
 }
 
 func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration, more ...any) (reply, error) {
@@ -72,7 +62,7 @@ func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Du
 		l.keys.prefix, job, verb, wireMillis(length), by.Who, by.Why, expire.Milliseconds(),
 	}, more...)...)
 	switch {
-	case redis.HasErrorPrefix(err, "WRONGTYPE"): // of the record it is a conflict already
+	case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // of the record it is a conflict already
 		return reply{}, fmt.Errorf("%s: %w: %s holds another type", what, locking.ErrConflict, l.keys.paused())
 	case err != nil:
 		return reply{}, fmt.Errorf("%s: %w", what, err)
@@ -95,27 +85,34 @@ func wireMillis(d time.Duration) int64 {
 // there was nothing to undo. It holds until it is undone, over restarts of the host, and may be
 // said before there is a host of that name.
 //
-// The error is a [*ByError] when by cannot be kept; undo looks at no by. Both may be repeated.
+// The error is a [*ByError] when by cannot be kept; undo keeps none. Both may be repeated.
 func (l *Ledger) DrainHost(ctx context.Context, host string, undo bool, by By) (bool, error) {
-	set := func() redis.Cmder { return l.client.HDel(ctx, l.keys.drain(), host) }
-	if !undo {
-		if err := by.Check(); err != nil {
-			return false, err
+	if undo {
+		del := l.client.HDel(ctx, l.keys.drain(), host)
+		if err := commandError(del); err != nil {
+			return false, fmt.Errorf("drain %q: %w", host, err)
 		}
-		text, err := json.Marshal(by)
-		if err != nil {
-			return false, fmt.Errorf("ledger: drain: %w", err)
-		}
-		set = func() redis.Cmder { return l.client.HSet(ctx, l.keys.drain(), host, text) }
+		l.hint(ctx, "drain "+host)
+		return del.Val() == 1, nil
 	}
-	cmd := set()
-	if err := commandError(cmd); err != nil {
+	if err := by.Check(); err != nil {
+		return false, err
+	}
+	text, err := json.Marshal(by)
+	if err != nil {
+		return false, fmt.Errorf("ledger: drain: %w", err)
+	}
+	if err := commandError(l.client.HSet(ctx, l.keys.drain(), host, text)); err != nil {
 		return false, fmt.Errorf("drain %q: %w", host, err)
 	}
-	// Whoever misses it finds out with the next heartbeat; until then claims are refused.
-	_ = l.client.Publish(ctx, l.keys.events(), "drain "+host).Err()
-	n, ok := cmd.(*redis.IntCmd)
-	return !undo || ok && n.Val() == 1, nil
+	l.hint(ctx, "drain "+host)
+	return true, nil
+}
+
+// hint publishes; whoever misses it finds out with the next heartbeat, and until then the
+// scripts answer as Redis has it.
+func (l *Ledger) hint(ctx context.Context, text string) {
+	_ = l.client.Publish(ctx, l.keys.events(), text).Err()
 }
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it

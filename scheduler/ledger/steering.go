@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
+// hosts can tell a Redis that forgot.
+type Steering struct {
+	Drained map[string]By   // hosts told to claim nothing
+	Paused  map[string]Hold // by job; under [AllJobs] the fleet's. Some may have ended
+}
+
+func readSteering(drain, paused map[string]string) Steering {
+	s := Steering{Drained: map[string]By{}, Paused: map[string]Hold{}}
+	for host, text := range drain {
+		var by By
+		_ = json.Unmarshal([]byte(text), &by) // whoever wrote it: the host is drained all the same
+		s.Drained[host] = by
+	}
+	if h, ok := readHold(paused["from"], paused["until"], paused["who"], paused["why"]); ok {
+		s.Paused[AllJobs] = h
+	}
+	for field, text := range paused {
+		var v struct{ From, Until, Who, Why string }
+		if job, ok := strings.CutPrefix(field, "job:"); ok && json.Unmarshal([]byte(text), &v) == nil {
+			if h, ok := readHold(v.From, v.Until, v.Who, v.Why); ok {
+				s.Paused[job] = h
+			}
+		}
+	}
+	return s
+}
+
+// Steering reads what people have set.
+func (l *Ledger) Steering(ctx context.Context) (Steering, error) {
+	pipe := l.client.Pipeline()
+	drain := pipe.HGetAll(ctx, l.keys.drain())
+	paused := pipe.HGetAll(ctx, l.keys.paused())
+	if err := exec(ctx, pipe); err != nil {
+		return Steering{}, fmt.Errorf("steering: %w", err)
+	}
+	return readSteering(drain.Val(), paused.Val()), nil
+}
+
+// Restore writes what was set before Redis forgot back to it, as of now: pauses that have ended
+// are left out, and nothing is overwritten that was set since. Every host may do it, and repeat
+// it after an error, which may have come half way.
+func (l *Ledger) Restore(ctx context.Context, s Steering, now time.Time, expire time.Duration) error {
+	for job, h := range s.Paused {
+		if !h.Until.After(now) {
+			continue
+		}
+		if err := l.restore(ctx, job, h, now, expire); err != nil {
+			return err
+		}
+	}
+	for host, by := range s.Drained {
+		text, err := json.Marshal(by)
+		if err != nil {
+			return fmt.Errorf("ledger: restore: %w", err)
+		}
+		if err := commandError(l.client.HSetNX(ctx, l.keys.drain(), host, text)); err != nil {
+			return fmt.Errorf("restore the drain of %q: %w", host, err)
+		}
+	}
+	return nil
+}
+
+// restore is Pause as it was set before, unless there is, or was, one since.
+func (l *Ledger) restore(ctx context.Context, job string, h Hold, now time.Time, expire time.Duration) error {
+	length := time.Duration(0)
+	if h.Ends() {
+		length = h.Until.Sub(now)
+	}
+	_, err := l.callPause(ctx, job, "restore", length, h.By, expire, millis(h.From))
+	return err
+}
