@@ -40,13 +40,14 @@ func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, e
 	}
 	lease := l.keeper.Keep(parent, g)
 	lease.home = &home{locker: l, keys: keys, stray: stray}
+	l.keeper.observe(lease, EventAcquired, nil)
 	return lease, nil
 }
 
 // ask asks for the lock until there is an answer or no time is left for one. Unanswered tells
 // that a request got no answer, and may be on its way still.
 func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, unanswered bool, err error) {
-	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, Margin: l.opt.Margin}
+	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, MaxHold: l.opt.MaxHold, Margin: l.opt.Margin}
 	defer func() {
 		if err != nil && unanswered {
 			l.takeBack(ctx, keys, g.Token, l.linger())

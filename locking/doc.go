@@ -4,7 +4,7 @@
 // carries a number, the fencing token, that rises with every grant of its lock, for ever.
 // Each request is one Lua script in one round trip.
 //
-//	             TryAcquire                    Release, Stop
+//	        TryAcquire, Acquire                Release, Stop
 //	free ────────────────────────▶ held ────────────────────────▶ released
 //	                              │    │
 //	     Redis says: not yours    │    │  no renewal confirmed

@@ -21,6 +21,8 @@ var (
 	ErrUnavailable = errors.New("locking: redis is unavailable")
 	// ErrLost says that a lease ended without being released. [LossError] says how.
 	ErrLost = errors.New("locking: lease lost")
+	// ErrMaxHold is why the context of a lease ends that was held for its MaxHold.
+	ErrMaxHold = errors.New("locking: held for the longest time allowed")
 	// ErrReleased is why the context of a lease ends that was released or stopped.
 	ErrReleased = errors.New("locking: lease released")
 	// ErrClosed says that the Locker or the Keeper has been closed.
@@ -63,6 +65,9 @@ const (
 	ReasonFailing Reason = "failing"
 	// ReasonPanicked: the renewal function panicked.
 	ReasonPanicked Reason = "panicked"
+	// ReasonMaxHold: it was held for its MaxHold, and is not renewed any more. It can be trusted
+	// for what is left of it; Err is [ErrMaxHold].
+	ReasonMaxHold Reason = "max hold"
 	// ReasonClosed: the Keeper or Locker was closed under the lease. Nobody renews it now; the
 	// LossError matches [ErrClosed] too.
 	ReasonClosed Reason = "closed"

@@ -16,6 +16,9 @@ type Grant struct {
 	// when Redis handled the request is not known, only that it was later.
 	Sent Instant
 
+	// MaxHold is how long after Sent the lease is renewed at most; 0: no bound.
+	MaxHold time.Duration
+
 	// Margin is cut off the TTL to get the trust deadline. 0, and whatever is smaller than
 	// the least margin, is the least margin: 2 ms and 1 % of the TTL, for clocks that do not
 	// run equally fast and for keys that expire on whole milliseconds.

@@ -49,6 +49,9 @@ type KeeperOptions struct {
 	// so that several calls fit into a lease if each one hangs. 0: 1.5 s.
 	CallTimeout time.Duration
 
+	// Observe is as in [Options].
+	Observe func(Event)
+
 	// Boottime reads a clock that goes on while the machine sleeps. Nil: CLOCK_BOOTTIME.
 	// In a testing/synctest bubble pass one that stands still: the real one is not the
 	// bubble's.
@@ -227,9 +230,17 @@ func (k *Keeper) report(l *Lease, loss *LossError) {
 	if loss == nil {
 		return
 	}
+	k.observe(l, EventLost, loss)
 	log := k.log.Warn
 	if loss.Reason == ReasonPanicked {
 		log = k.log.Error // a fault of the program, not of Redis
 	}
 	log("lost lease", "lock", l.grant.Name, "token", l.grant.Fence, "reason", string(loss.Reason), "err", loss.Err)
+}
+
+// observe tells the observer. It is called without any lock held.
+func (k *Keeper) observe(l *Lease, kind EventKind, err error) {
+	if k.opt.Observe != nil {
+		k.opt.Observe(Event{Kind: kind, Name: l.grant.Name, FencingToken: l.grant.Fence, Left: l.Remaining(), Err: err})
+	}
 }

@@ -113,7 +113,8 @@ func (l *Lease) Valid() bool {
 // The lock itself stays as it is, for the caller to release or to let expire. Idempotent.
 func (l *Lease) Stop() {
 	l.mu.Lock()
-	if !l.ended() {
+	first := !l.ended()
+	if first {
 		l.finishWith(ErrReleased)
 	}
 	l.finish()
@@ -122,6 +123,9 @@ func (l *Lease) Stop() {
 	l.keeper.drop(l)
 	if under != nil {
 		<-under.done
+	}
+	if first {
+		l.keeper.observe(l, EventReleased, nil)
 	}
 }
 

@@ -27,6 +27,7 @@ type Locker struct {
 	own    bool // the client is ours to close
 	keeper *Keeper
 	floors floors
+	queues queues
 
 	acquire, renew, release, query *Script
 
@@ -73,6 +74,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		Renew:       l.renewAll,
 		RenewEvery:  opt.RenewEvery,
 		CallTimeout: opt.CallTimeout,
+		Observe:     opt.Observe,
 		Boottime:    opt.Boottime,
 		Logger:      opt.Logger,
 	})

@@ -17,6 +17,9 @@ const (
 	defaultFenceTTL = 7 * 24 * time.Hour
 	minTTL          = 10 * time.Millisecond
 	maxHolderBytes  = 256
+
+	defaultMinBackoff = 20 * time.Millisecond
+	defaultMaxBackoff = time.Second
 )
 
 // Options configure a [Locker]. The zero value is valid.
@@ -41,6 +44,23 @@ type Options struct {
 	// from before it was asked for. Below TTL. 0, and whatever is smaller, is 2 ms + 1 % of
 	// the TTL. A larger one lets a holder stop before the lock is free.
 	Margin time.Duration
+
+	// MaxHold bounds how long a lease is renewed: then its context ends with [ErrMaxHold], and
+	// its holder has what is left of the TTL to wind up. 0: no bound.
+	MaxHold time.Duration
+
+	// MinHold keeps a lock taken for at least this long after it was asked for, also when it
+	// is released before: for work that must not be done twice by hosts whose clocks differ.
+	// At most TTL. 0: a release frees the lock.
+	MinHold time.Duration
+
+	// MinBackoff and MaxBackoff bound the distance of the attempts of one that waits in
+	// Acquire. 0: 20 ms, and 1 s.
+	MinBackoff, MaxBackoff time.Duration
+
+	// Observe is called for every [Event] of a lease, from the goroutine in which it happened:
+	// it must return soon and is called by several at once. Nil: nobody is told.
+	Observe func(Event)
 
 	// Holder says who, to those that find the lock held: at most 256 bytes. Everyone who can
 	// read the lock can read it. "": the host's name and the process' id.
@@ -75,6 +95,8 @@ func (o Options) complete() (Options, naming, error) {
 	o.MaxTTL = cmp.Or(o.MaxTTL, defaultMaxTTL)
 	o.FenceTTL = cmp.Or(o.FenceTTL, max(defaultFenceTTL, o.TTL))
 	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
+	o.MinBackoff = cmp.Or(o.MinBackoff, defaultMinBackoff)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(defaultMaxBackoff, o.MinBackoff))
 	if o.Holder == "" {
 		o.Holder = defaultHolder()
 	}
@@ -104,6 +126,15 @@ func (o Options) complete() (Options, naming, error) {
 	}
 	if o.FenceTTL < o.TTL {
 		fault("FenceTTL: %s is shorter than TTL (%s)", o.FenceTTL, o.TTL)
+	}
+	if o.MaxHold < 0 {
+		fault("MaxHold: %s is negative", o.MaxHold)
+	}
+	if o.MinHold < 0 || o.TTL > 0 && o.MinHold > o.TTL {
+		fault("MinHold: %s is not between 0 and TTL (%s)", o.MinHold, o.TTL)
+	}
+	if o.MinBackoff < time.Millisecond || o.MaxBackoff < o.MinBackoff {
+		fault("MinBackoff, MaxBackoff: %s and %s, want 1ms or more and rising", o.MinBackoff, o.MaxBackoff)
 	}
 	if o.CallTimeout < 0 {
 		fault("CallTimeout: %s is negative", o.CallTimeout)

@@ -189,6 +189,13 @@ func (k *Keeper) settle(asked []*Lease, sent Instant, errs []error, panics error
 		loss, late := l.settle(sent, now, err, panics != nil)
 		first := l.fails == 1 && !l.over
 		l.mu.Unlock()
+		switch {
+		case loss != nil, late:
+		case err == nil:
+			k.observe(l, EventRenewed, nil)
+		default:
+			k.observe(l, EventRetried, err)
+		}
 		if err != nil && loss == nil && first {
 			k.log.Warn("renewal failed", "lock", l.grant.Name, "token", l.grant.Fence, "err", err)
 		}

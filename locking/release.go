@@ -24,7 +24,8 @@ type home struct {
 	unanswered bool       // a request may have deleted the lock and its answer been lost
 }
 
-// Release ends the lease and frees its lock: it stops the renewals as [Lease.Stop] does,
+// Release ends the lease and frees its lock, or with Options.MinHold lets it expire when that
+// is over: it stops the renewals as [Lease.Stop] does,
 // then deletes the lock if it still holds this lease's ownership token, whatever has become
 // of ctx: of that only the values are used. The request has a timeout of its own,
 // Options.CallTimeout, or what is left of the lease if that is shorter.
@@ -62,10 +63,14 @@ func (l *Lease) Release(ctx context.Context) error {
 	case loss == nil && !deleted && !h.unanswered:
 		loss = &LossError{Name: l.Name(), Reason: ReasonRefused}
 	}
-	if h.stray {
+	kept := h.keep(l) > 0
+	if h.stray && !kept {
 		h.locker.takeBack(ctx, h.keys, l.grant.Token, h.locker.linger())
 	}
 	h.done, h.err = true, loss
+	if !kept {
+		h.locker.queues.released(l.Name())
+	}
 	return loss
 }
 
@@ -79,16 +84,26 @@ func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	for wait := replayAfter; ; wait *= 2 {
-		deleted, err = h.locker.deleteOwn(ctx, h.keys, l.grant.Token, timeout)
+		deleted, err = h.locker.giveUp(ctx, h.keys, l.grant.Token, h.keep(l), timeout)
 		if err == nil || !errors.Is(err, ErrUnavailable) {
 			return deleted, err
 		}
 		h.unanswered = h.unanswered || !isCertain(err)
 		if !sleep(wait, ctx.Done(), h.locker.closing.Done()) {
-			h.locker.takeBack(ctx, h.keys, l.grant.Token, 0)
+			if h.keep(l) == 0 {
+				h.locker.takeBack(ctx, h.keys, l.grant.Token, 0)
+			}
 			return false, err
 		}
 	}
+}
+
+// keep is how long the lock must be held on although its lease is over.
+func (h *home) keep(l *Lease) time.Duration {
+	if h.locker.opt.MinHold == 0 {
+		return 0
+	}
+	return max(0, h.locker.opt.MinHold-h.locker.keeper.Now().Sub(l.grant.Sent))
 }
 
 // loss returns how the lease was lost, or nil.
@@ -101,8 +116,17 @@ func (l *Lease) loss() error {
 
 // deleteOwn sends one compare-and-delete.
 func (l *Locker) deleteOwn(ctx context.Context, keys lockKeys, token Token, timeout time.Duration) (bool, error) {
+	return l.giveUp(ctx, keys, token, 0, timeout)
+}
+
+// giveUp sends one compare-and-delete, or with keep above 0 leaves the lock to expire then.
+func (l *Locker) giveUp(ctx context.Context, keys lockKeys, token Token, keep, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	v, err := l.release.Run(ctx, l.client, []string{keys.lock}, token.Reveal())
+	after := int64(0)
+	if keep > 0 {
+		after = wireMillis(keep)
+	}
+	v, err := l.release.Run(ctx, l.client, []string{keys.lock}, token.Reveal(), after)
 	return readYes(Reply{Value: v, Err: err})
 }

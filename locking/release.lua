@@ -1,8 +1,15 @@
--- release: deletes the caller's lease by comparing the token first. Safe to repeat.
+-- release: deletes the caller's lease by comparing the token first, or leaves it to expire soon
+-- where it has to be held a while longer. Safe to repeat.
 --
 -- KEYS  1 the lock
--- ARGV  1 ownership token
--- Reply '1' deleted  '0' the lock is free, or not the caller's
-local deleted, err = lease_release(KEYS[1], ARGV[1])
+-- ARGV  1 ownership token  2 how long it is held on, in ms; 0: it is deleted
+-- Reply '1' done  '0' the lock is free, or not the caller's
+local keep = tonumber(ARGV[2])
+local done, err
+if keep > 0 then
+  done, err = lease_renew(KEYS[1], ARGV[1], keep)
+else
+  done, err = lease_release(KEYS[1], ARGV[1])
+end
 if err then return err end
-return deleted and '1' or '0'
+return done and '1' or '0'

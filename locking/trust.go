@@ -55,6 +55,15 @@ func (l *Lease) judge(now Instant) (loss *LossError) {
 	if left <= notice {
 		loss = l.end(ReasonFailing)
 	}
+	if bound := l.grant.MaxHold; bound > 0 {
+		rest := bound - now.Sub(l.grant.Sent)
+		if rest <= 0 {
+			loss = l.end(ReasonMaxHold)
+			l.finish()
+			return loss
+		}
+		left = min(left, rest+notice)
+	}
 	if !l.ended() {
 		left -= notice // the holder is told first
 	}
@@ -122,8 +131,11 @@ func (l *Lease) end(reason Reason) *LossError {
 		return nil
 	}
 	loss := &LossError{Name: l.grant.Name, Reason: reason, Err: l.failure}
-	if reason == ReasonClosed {
+	switch reason {
+	case ReasonClosed:
 		loss.Err = ErrClosed
+	case ReasonMaxHold:
+		loss.Err = ErrMaxHold
 	}
 	l.finishWith(loss)
 	return loss
