@@ -74,8 +74,11 @@ func TestOptions_Limits(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer func() { _ = c.Close() }()
 	for _, opt := range []Options{
-		{MaxHold: -1}, {MinHold: -1}, {TTL: time.Second, MinHold: 2 * time.Second},
-		{MinBackoff: -1}, {MinBackoff: time.Second, MaxBackoff: time.Millisecond},
+		{MaxHold: -1},
+		{MinHold: -1},
+		{TTL: time.Second, MinHold: 2 * time.Second},
+		{MinBackoff: -1},
+		{MinBackoff: time.Second, MaxBackoff: time.Millisecond},
 	} {
 		if l, err := New(c, opt); !errors.Is(err, ErrInvalidOptions) {
 			t.Errorf("New(%+v) = %v, %v; want ErrInvalidOptions", opt, l, err)

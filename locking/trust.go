@@ -131,10 +131,9 @@ func (l *Lease) end(reason Reason) *LossError {
 		return nil
 	}
 	loss := &LossError{Name: l.grant.Name, Reason: reason, Err: l.failure}
-	switch reason {
-	case ReasonClosed:
+	if reason == ReasonClosed {
 		loss.Err = ErrClosed
-	case ReasonMaxHold:
+	} else if reason == ReasonMaxHold {
 		loss.Err = ErrMaxHold
 	}
 	l.finishWith(loss)
