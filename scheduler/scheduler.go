@@ -189,7 +189,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stopBeating()
 	heart.Wait()
 	s.end()
-	_ = s.keeper.Close() //nolint:contextcheck // it only logs
+	_ = s.keeper.Close()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if s.clock.known() {

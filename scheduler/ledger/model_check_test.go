@@ -76,7 +76,11 @@ func (w *world) claimed(c *Claim, d Decision) {
 	} else if v, _ := w.redis.Get(w.led.LeaseKey(cmp.Or(c.Lease, c.Lock))); strings.HasPrefix(v, c.Token.Reveal()+"|") {
 		w.fault("%s holds its lease, and was told %q when it asked again", c.Run, d.Answer)
 	}
+	before := w.cursor[c.Job]
 	w.inspect()
+	if at := w.cursor[c.Job]; c.Kind == Manual && !at.Equal(before) && !at.Equal(c.Known) {
+		w.fault("the manual run %s moved the cursor from %s to %s", c.Run, w.since(before), w.since(at))
+	}
 	if _, ok := w.created[c.Job]; !ok && !w.cursor[c.Job].IsZero() {
 		w.created[c.Job] = w.now
 	}
@@ -105,6 +109,9 @@ func (w *world) won(c *Claim, d Decision) {
 			w.fault("%s was granted for request %s, which nobody made", c.Run, c.Request)
 		}
 		return
+	}
+	if d.Found == "rerun" && c.OnCrash != "rerun" {
+		w.fault("%s was granted a rerun, and its table wants none", c.Run)
 	}
 	if now.Before(c.Tick) {
 		w.fault("%s was granted %v before its tick", c.Run, c.Tick.Sub(now))

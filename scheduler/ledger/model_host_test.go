@@ -271,7 +271,7 @@ func (h *daemon) answer(t *try, d Decision) {
 func (h *daemon) look() {
 	w := h.w
 	h.timer(modelGap/2, h.look)
-	if !w.quiet && w.chance(0.2) {
+	if w.now < w.awayTo || !w.quiet && w.chance(0.2) {
 		return
 	}
 	w.redis.SetTime(w.time())

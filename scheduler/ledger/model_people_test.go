@@ -47,6 +47,7 @@ type people struct {
 	drained map[string]bool
 	flushes []time.Duration
 	edits   []time.Duration // when a host loaded a table
+	awayTo  time.Duration   // Redis gets no requests until then
 }
 
 type span struct{ from, until time.Duration }
@@ -67,6 +68,7 @@ func (p *people) live(w *world) {
 		w.after(w.upTo(4*modelGap), func() { w.pause(from, w.now) })
 	})
 	within(0.2, func() { w.flush() })
+	within(0.4, func() { w.awayTo = w.now + w.upTo(4*modelGap) })
 	within(0.25, func() {
 		h := w.hosts[w.rng.IntN(3)]
 		w.drain(h, true)
@@ -83,7 +85,7 @@ func (p *people) live(w *world) {
 		for range 2 {
 			within(0.4, func() { h.crash() })
 			within(0.3, func() { h.hang(w.upTo(2 * modelTTL)) })
-			within(0.3, func() { h.deafTo = w.now + w.upTo(2*modelTTL) })
+			within(0.4, func() { h.deafTo = w.now + w.upTo(3*modelTTL) })
 		}
 	}
 }

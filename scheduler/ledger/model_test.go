@@ -85,7 +85,7 @@ func TestModel(t *testing.T) {
 				return
 			}
 			// A model in which nothing happens proves nothing.
-			for _, what := range []string{"won", "held", "already", "early", "late", "rerun", "open", "given back", "granted anew", "manual", "paused", "drained", "flush", "crash", "reply lost", "request twice"} {
+			for _, what := range []string{"won", "held", "already", "early", "late", "rerun", "open", "given back", "manual", "paused", "drained", "flush", "behind", "crash", "reply lost", "request twice"} {
 				if seen[what] == 0 {
 					t.Errorf("%s never happened in %d seeds", what, seeds)
 				}
@@ -215,6 +215,9 @@ func (w *world) call(h *daemon, handle func() (reply func())) {
 		w.after(delay+w.upTo(2*modelTTL), func() { arrive() })
 	}
 	w.after(delay, func() {
+		if w.now < w.awayTo {
+			return
+		}
 		reply := arrive()
 		if w.chance(loss) || w.now < h.deafTo {
 			w.seen["reply lost"]++
@@ -231,7 +234,7 @@ func (w *world) call(h *daemon, handle func() (reply func())) {
 // calm ends the faults: every host is up, none is drained, nothing is paused.
 func (w *world) calm() {
 	w.trace("the faults are over")
-	w.quiet = true
+	w.quiet, w.awayTo = true, 0
 	for _, h := range w.hosts {
 		h.deafTo = 0
 		w.drain(h, false)

@@ -27,7 +27,7 @@ var rota = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "rota")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", bin, "rota/cmd/rota").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", raceFlag, "-o", bin, "rota/cmd/rota").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build rota: %w\n%s", err, out)
 	}
@@ -105,6 +105,9 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	f.t.Cleanup(func() {
 		d.signal(syscall.SIGKILL)
 		<-d.done
+		if strings.Contains(d.log.String(), "DATA RACE") {
+			f.t.Errorf("%s has a data race", name)
+		}
 		if f.t.Failed() {
 			f.t.Logf("log of %s:\n%s", name, tail(d.log.String(), 60))
 		}
