@@ -7,6 +7,7 @@
 package sample
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -26,12 +27,15 @@ func Timed(work func()) Side {
 }
 
 // Interleave lets the sides take turns, `rounds` times each, and returns the timings of each side
-// in the order of the rounds.
+// in the order of the rounds. Within a round the order is another each time, by a fixed seed: what
+// ran just before decides what is in the caches and how deep a processor sleeps, and a side that
+// always follows the same one would be measured together with it.
 func Interleave(rounds int, sides ...Side) [][]time.Duration {
 	out := make([][]time.Duration, len(sides))
+	shuffled := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
-		for i, side := range sides {
-			out[i] = append(out[i], side())
+		for _, i := range shuffled.Perm(len(sides)) {
+			out[i] = append(out[i], sides[i]())
 		}
 	}
 	return out

@@ -2,24 +2,33 @@ package sample
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
 func TestInterleave_SidesTakeTurns(t *testing.T) {
-	var order []string
+	var order strings.Builder
 	side := func(name string, took time.Duration) Side {
 		return func() time.Duration {
-			order = append(order, name)
+			order.WriteString(name)
 			return took
 		}
 	}
-	got := Interleave(3, side("a", 1), side("b", 2))
-	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(order, want) {
-		t.Errorf("Interleave(3, a, b) ran %q, want %q", order, want)
+	const rounds = 20
+	got := Interleave(rounds, side("a", 1), side("b", 2))
+	for i, want := range []time.Duration{1, 2} {
+		if len(got[i]) != rounds || Quantile(got[i], 0) != want || Quantile(got[i], 1) != want {
+			t.Errorf("Interleave(%d, a, b)[%d] = %v, want %d times %d ns", rounds, i, got[i], rounds, want)
+		}
 	}
-	if len(got) != 2 || !slices.Equal(got[0], []time.Duration{1, 1, 1}) || !slices.Equal(got[1], []time.Duration{2, 2, 2}) {
-		t.Errorf("Interleave(3, a, b) = %v, want three timings of 1 ns and three of 2 ns", got)
+	if strings.Count(order.String(), "ab") == rounds || strings.Count(order.String(), "ba") == rounds {
+		t.Errorf("the sides ran in the order %s, want another one in some rounds", order.String())
+	}
+	for round := range rounds {
+		if pair := order.String()[2*round:][:2]; pair != "ab" && pair != "ba" {
+			t.Errorf("round %d ran %q, want each side once", round, pair)
+		}
 	}
 }
 

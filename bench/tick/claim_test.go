@@ -3,6 +3,7 @@ package tick
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 
 // The two round trips that a run costs, by one host that nobody races, against the two PINGs
 // that nothing could do without. The job has all the history that it will ever have, so every
-// finish trims as well.
+// finish trims as well. x-empty is what scripts would cost that are sent the same and do nothing.
 func BenchmarkClaimFinish(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -44,6 +45,7 @@ func BenchmarkClaimFinish(b *testing.B) {
 				l.ping()
 				l.ping()
 			})
+			empty := sample.Timed(l.empty())
 			both := func() time.Duration {
 				l.next()
 				if c.waiter {
@@ -54,8 +56,9 @@ func BenchmarkClaimFinish(b *testing.B) {
 				return time.Since(began)
 			}
 			for b.Loop() {
-				t := sample.Interleave(claimRounds, ping, both)
+				t := sample.Interleave(claimRounds, ping, both, empty)
 				sample.Compare(t[1], t[0]).Report(b, "x-ping")
+				b.ReportMetric(sample.Compare(t[2], t[0]).Of, "x-empty")
 				b.ReportMetric(sample.Micros(sample.Median(t[0])), "µs-two-pings")
 				b.ReportMetric(sample.Micros(sample.Median(t[1])), "µs-claim+finish")
 			}
@@ -186,6 +189,42 @@ func (l *line) ping() {
 	defer cancel()
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		l.tb.Fatal(err)
+	}
+}
+
+// empty returns a function that sends what a claim and its finish send, to a script that only
+// returns: the same keys and arguments in the same two calls.
+func (l *line) empty() func() {
+	tapped := redis.NewClient(l.client.Options())
+	defer func() { _ = tapped.Close() }()
+	t := &tap{finished: make(chan struct{}, 1)}
+	tapped.AddHook(t)
+	led, err := ledger.New(tapped, ledger.Options{Namespace: "bench", Keep: keep})
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	own := l.led
+	l.led = led
+	l.finish(l.claim())
+	l.led = own
+	sent := t.take()
+	sha, err := l.client.ScriptLoad(context.Background(), "return 1").Result()
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	claim, finish := slices.Clone(sent.claims[0]), slices.Clone(sent.finishes[0])
+	claim[1], finish[1] = sha, sha
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), server.OpTimeout)
+		defer cancel()
+		pipe := l.client.Pipeline()
+		_ = pipe.Process(ctx, redis.NewCmd(ctx, claim...))
+		if _, err := pipe.Exec(ctx); err != nil {
+			l.tb.Fatal(err)
+		}
+		if err := l.client.Do(ctx, finish...).Err(); err != nil {
+			l.tb.Fatal(err)
+		}
 	}
 }
 

@@ -19,16 +19,19 @@ const (
 	splitNS = "twin-by-64s-"
 )
 
-// tap is a hook of the scheduler's client: it keeps the scripts that were sent, argument by
-// argument, and when the claims began and ended.
+// sent is what a scheduler sent to Redis.
+type sent struct {
+	claims, finishes [][]any   // EVALSHA, argument by argument
+	first, last      time.Time // the first claim was sent, the last was answered
+}
+
+// tap is a hook of the scheduler's client that keeps what is sent.
 type tap struct {
-	mu          sync.Mutex
-	claims      [][]any
-	finishes    [][]any
-	first, last time.Time // the first claim was sent, the last was answered
-	recorded    int       // finishes that succeeded
-	want        int       // finishes until finished is told
-	finished    chan struct{}
+	mu       sync.Mutex
+	sent     sent
+	recorded int           // finishes that succeeded
+	want     int           // finishes until finished is told
+	finished chan struct{} // with room for one
 }
 
 // Scripts are told apart by their keys: a claim has three, a finish and a renewal two, a
@@ -55,7 +58,7 @@ func (t *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if cmd.Name() == "evalsha" {
-			t.finishes = append(t.finishes, cmd.Args())
+			t.sent.finishes = append(t.sent.finishes, cmd.Args())
 		}
 		if err == nil {
 			if t.recorded++; t.recorded == t.want {
@@ -73,42 +76,71 @@ func (t *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		if keysOf(cmds[0].Args()) != 3 {
 			return next(ctx, cmds)
 		}
-		sent := time.Now()
+		began := time.Now()
 		err := next(ctx, cmds)
 		answered := time.Now()
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, c := range cmds {
 			if c.Name() == "evalsha" {
-				t.claims = append(t.claims, c.Args())
+				t.sent.claims = append(t.sent.claims, c.Args())
 			}
 		}
-		if t.first.IsZero() || sent.Before(t.first) {
-			t.first = sent
+		if t.sent.first.IsZero() || began.Before(t.sent.first) {
+			t.sent.first = began
 		}
-		if answered.After(t.last) {
-			t.last = answered
+		if answered.After(t.sent.last) {
+			t.sent.last = answered
 		}
 		return err
 	}
 }
 
 // take returns what was sent since the last take and begins anew.
-func (t *tap) take() (claims, finishes [][]any, first, last time.Time) {
+func (t *tap) take() sent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	claims, finishes, first, last = t.claims, t.finishes, t.first, t.last
-	t.claims, t.finishes, t.first, t.last = nil, nil, time.Time{}, time.Time{}
-	return claims, finishes, first, last
+	s := t.sent
+	t.sent = sent{}
+	return s
 }
 
 // twin is a namespace in which everything happens that happens in the scheduler's, a moment
 // later and by bare EVALSHA: the same script, keys and arguments on records with the same
 // history. So the same work is done on the server, and nothing around it.
 type twin struct {
-	tb     testing.TB
-	client *redis.Client
-	ns     string
+	tb       testing.TB
+	client   *redis.Client
+	ns       string
+	pipeline int // commands in one
+	inFlight int // pipelines under way
+}
+
+// claim sends the scheduler's claims, and returns how long that took. If all must be won, any
+// other answer fails the benchmark: less work was done.
+func (t *twin) claim(of [][]any, allWon bool) time.Duration {
+	t.tb.Helper()
+	bodies := t.bodies(of)
+	began := time.Now()
+	cmds := t.send(bodies)
+	took := time.Since(began)
+	for _, c := range cmds {
+		v, err := c.Slice()
+		if err != nil || len(v) == 0 || allWon && v[0] != "won" {
+			t.tb.Fatalf("a claim in %s: %v, %v; want won (late: this machine is too busy)", t.ns, v, err)
+		}
+	}
+	return took
+}
+
+// finish sends the scheduler's finishes.
+func (t *twin) finish(of [][]any) {
+	t.tb.Helper()
+	for _, c := range t.send(t.bodies(of)) {
+		if c.Err() != nil {
+			t.tb.Fatalf("a finish in %s: %v", t.ns, c.Err())
+		}
+	}
 }
 
 // bodies makes the twin's commands of the scheduler's.
@@ -125,13 +157,13 @@ func (t *twin) bodies(of [][]any) [][]any {
 	return out
 }
 
-// send runs the commands in pipelines of n, so many in flight at once.
-func (t *twin) send(bodies [][]any, n, inFlight int) []*redis.Cmd {
+// send runs the commands in the twin's pipelines.
+func (t *twin) send(bodies [][]any) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(bodies))
-	slots := make(chan struct{}, inFlight)
+	slots := make(chan struct{}, t.inFlight)
 	var wg sync.WaitGroup
 	at := 0
-	for chunk := range slices.Chunk(bodies, n) {
+	for chunk := range slices.Chunk(bodies, t.pipeline) {
 		into := cmds[at : at+len(chunk)]
 		at += len(chunk)
 		slots <- struct{}{}
@@ -149,25 +181,4 @@ func (t *twin) send(bodies [][]any, n, inFlight int) []*redis.Cmd {
 	}
 	wg.Wait()
 	return cmds
-}
-
-// won fails the benchmark unless every reply is a won claim: otherwise less work was done.
-func (t *twin) won(cmds []*redis.Cmd) {
-	t.tb.Helper()
-	for _, c := range cmds {
-		v, err := c.Slice()
-		if err != nil || len(v) == 0 || v[0] != "won" {
-			t.tb.Fatalf("a claim in %s: %v, %v; want won", t.ns, v, err)
-		}
-	}
-}
-
-// done fails the benchmark if a command had an error.
-func (t *twin) done(cmds []*redis.Cmd) {
-	t.tb.Helper()
-	for _, c := range cmds {
-		if c.Err() != nil {
-			t.tb.Fatalf("%v in %s: %v", c.Args()[0], t.ns, c.Err())
-		}
-	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,34 +10,43 @@ import (
 	"rota/scheduler/ledger"
 )
 
+// pauseFlags are the flags of pause.
+type pauseFlags struct {
+	all            bool
+	length, reason string
+	json           bool
+}
+
 func (a *app) pauseCmd() *cobra.Command {
-	var all bool
-	var length, reason string
+	var f pauseFlags
 	c := &cobra.Command{
 		Use:   "pause JOB|--all",
 		Short: "Hold a job's ticks back, on every host",
 		Long: `Hold the ticks of a job back, or with --all those of the whole fleet, until it is resumed
 or the time of --for is over. It survives restarts of every daemon. Runs that are going on are
-not touched. The ticks inside a pause are recorded as skipped, and are not caught up.`,
+not touched. The ticks inside a pause are recorded as skipped, with who paused and why, and are
+not caught up. To pause what is paused sets its end anew, and may be sooner.`,
 		Example: `  rota pause nightly-report --for 2h --reason "database upgrade"
   rota pause --all`,
 		Args: takes("[JOB]"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.pause(c.Context(), args, all, length, reason)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return a.pause(c.Context(), args, f) },
 	}
-	c.Flags().BoolVar(&all, "all", false, "every job of the fleet")
-	c.Flags().StringVar(&length, "for", "", "how long, as in 90m or 2d (default: until resumed)")
-	c.Flags().StringVar(&reason, "reason", "", "why; shown to whoever asks")
+	c.Flags().BoolVar(&f.all, "all", false, "every job of the fleet")
+	c.Flags().StringVar(&f.length, "for", "", "how long, as 90m or 2d (default until resumed)")
+	c.Flags().StringVar(&f.reason, "reason", "", "why, shown to whoever asks"+reasonHelp)
+	c.Flags().BoolVar(&f.json, "json", false, "print one object: job, paused, pause")
 	return c
 }
 
-func (a *app) pause(ctx context.Context, args []string, all bool, length, reason string) error {
-	d := time.Duration(0)
-	if length != "" {
+func (a *app) pause(ctx context.Context, args []string, f pauseFlags) error {
+	var length time.Duration
+	if f.length != "" {
 		var err error
-		if d, err = config.ParseDuration(length); err != nil || d <= 0 {
-			return usage("--for: %q is not a duration above zero, such as 90m or 2d", length)
+		if length, err = config.ParseDuration(f.length); err != nil {
+			return usage("--for: %s", err)
+		}
+		if length <= 0 {
+			return usage("--for: %q is not above zero; without --for it lasts until resumed", f.length)
 		}
 	}
 	s, err := a.open()
@@ -46,49 +54,31 @@ func (a *app) pause(ctx context.Context, args []string, all bool, length, reason
 		return err
 	}
 	defer s.close()
-	job, what, err := s.oneOrAll(args, all)
+	t, err := s.target(args, f.all)
 	if err != nil {
 		return err
 	}
-	until, err := ask(ctx, s, func(ctx context.Context) (time.Time, error) {
-		return s.led.Pause(ctx, job, d, s.by(reason), s.cfg.History.MaxAge)
+	by, err := s.by(f.reason)
+	if err != nil {
+		return err
+	}
+	before, err := t.state(ctx, s)
+	if err != nil {
+		return err
+	}
+	h, err := change(ctx, s, func(ctx context.Context) (ledger.Hold, error) {
+		return s.led.Pause(ctx, t.name(), length, by, t.expiry(s, time.Now()))
 	})
 	if err != nil {
 		return err
 	}
-	end := "until 'rota resume " + resumeArg(job) + "'"
-	if !until.IsZero() {
-		end = "until " + until.Format(time.RFC3339)
+	// Somebody else may count on the end that was set before.
+	if was := t.own(&before); was != nil {
+		a.note("this replaces a pause of %s: %s", t, pausedText(was, stamp(was.Until)))
 	}
-	_, err = fmt.Fprintf(a.stdout, "paused %s %s\n", what, end)
-	return err
-}
-
-// oneOrAll makes the ledger's name of what a command is about, and a person's.
-func (s *session) oneOrAll(args []string, all bool) (job, what string, err error) {
-	switch {
-	case all && len(args) > 0:
-		return "", "", usage("name a job or say --all, not both")
-	case all:
-		return ledger.AllJobs, "every job", nil
-	case len(args) == 0:
-		return "", "", usage("name a job, or say --all")
+	until := "'rota resume " + t.arg() + "'"
+	if h.Ends() {
+		until = stamp(h.Until)
 	}
-	j, err := findJob(s.cfg, args[0])
-	if err != nil {
-		return "", "", err
-	}
-	return j.Name, j.Name, nil
-}
-
-func resumeArg(job string) string {
-	if job == ledger.AllJobs {
-		return "--all"
-	}
-	return job
-}
-
-// by says who steers: the person at this terminal.
-func (s *session) by(reason string) ledger.By {
-	return ledger.By{Who: asker(s.cfg.Host.Name), Why: reason}
+	return a.answer(f.json, t.answer(&h), "paused %s until %s", t, until)
 }

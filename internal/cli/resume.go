@@ -2,44 +2,101 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"rota/scheduler/ledger"
 )
 
 func (a *app) resumeCmd() *cobra.Command {
-	var all bool
+	var all, asJSON bool
 	c := &cobra.Command{
 		Use:   "resume JOB|--all",
 		Short: "End a pause",
-		Long: `End the pause of a job, or with --all that of the fleet. Jobs that are paused by themselves
-stay paused when the fleet's pause ends. Nothing is caught up.`,
-		Example: "  rota resume nightly-report",
-		Args:    takes("[JOB]"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open()
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			job, what, err := s.oneOrAll(args, all)
-			if err != nil {
-				return err
-			}
-			ended, err := ask(c.Context(), s, func(ctx context.Context) (bool, error) {
-				return s.led.Resume(ctx, job, s.by(""))
-			})
-			if err != nil {
-				return err
-			}
-			if !ended {
-				_, err = fmt.Fprintf(a.stdout, "%s was not paused\n", what)
-				return err
-			}
-			_, err = fmt.Fprintf(a.stdout, "resumed %s\n", what)
-			return err
-		},
+		Long: `End the pause of a job, or with --all that of the fleet. A job that is paused by itself stays
+paused when the fleet's pause ends, and the other way round; that is said. Nothing is caught up.`,
+		Example: `  rota resume nightly-report
+  rota resume --all`,
+		Args: takes("[JOB]"),
+		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args, all, asJSON) },
 	}
 	c.Flags().BoolVar(&all, "all", false, "the pause of the whole fleet")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one object: job, paused, pause")
 	return c
+}
+
+func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error {
+	s, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	t, err := s.target(args, all)
+	if err != nil {
+		return err
+	}
+	by, err := s.by("")
+	if err != nil {
+		return err
+	}
+	ended, err := change(ctx, s, func(ctx context.Context) (bool, error) { return s.led.Resume(ctx, t.name(), by) })
+	if err != nil {
+		return err
+	}
+	left, err := s.stillPaused(ctx, t)
+	if err != nil {
+		return err
+	}
+	a.noteStillPaused(t, left)
+	var still *ledger.Hold
+	if t.job != nil && len(left) > 0 {
+		still = left[0].FleetPause
+	}
+	switch {
+	case ended:
+		return a.answer(asJSON, t.answer(still), "resumed %s", t)
+	case t.job == nil:
+		return a.answer(asJSON, t.answer(still), "the fleet was not paused")
+	}
+	return a.answer(asJSON, t.answer(still), "%s was not paused by itself", t)
+}
+
+// stillPaused lists what the resumed pause left behind: of a job the fleet's, of the fleet those
+// of jobs.
+func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState, error) {
+	names := []string{t.name()}
+	if t.job == nil {
+		names = nil
+		for _, j := range s.cfg.Jobs {
+			names = append(names, j.Name)
+		}
+	}
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
+	if err != nil {
+		return nil, err
+	}
+	var left []ledger.JobState
+	for _, state := range states {
+		if t.job == nil && state.Pause != nil || t.job != nil && state.FleetPause != nil {
+			left = append(left, state)
+		}
+	}
+	return left, nil
+}
+
+func (a *app) noteStillPaused(t target, left []ledger.JobState) {
+	switch {
+	case len(left) == 0:
+	case t.job != nil:
+		h := left[0].FleetPause
+		a.note("%s stays paused: the fleet is %s", t, pausedText(h, stamp(h.Until)))
+		a.hint("'rota resume --all' ends that")
+	default:
+		names := make([]string, len(left))
+		for i := range left {
+			names[i] = left[i].Job
+		}
+		a.note("still paused by itself: %s", strings.Join(names, ", "))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -28,15 +29,18 @@ func TestMain(m *testing.M) {
 // the commands of testscript they have:
 //
 //	redis [ARG…]                  start a redis-server; $REDIS is its address
-//	redis-do ARG…                 send it a command; what it answers is printed
+//	redis-do ARG…                 send it a command; what it answers is printed. @FILE is what a file holds
 //	redis-freeze                  have it answer nothing
 //	expand FILE…                  put the values of $VARIABLES into files
 //	exits CODE COMMAND ARG…       run a command that must end with the code
 //	never TEXT COMMAND ARG…       run a command, whose code does not matter, that must not print the text
 //	waitfor PATTERN COMMAND ARG…  run a command until what it prints matches
+//	within D PATTERN COMMAND ARG… the same, which must take no longer than D
 //	capture NAME PATTERN          set a variable to the first group of what was printed
 //	printed TEXT                  what was printed is the text, in which \n and \t are escapes, to the byte
 //	objects N|+ KEY…              what was printed is N, or some, lines: each an object that has the keys
+//	accounted                     what was printed is the history of a job of every second, in JSON: each
+//	                              tick from the oldest to the newest is in exactly one entry
 func TestMain_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -57,10 +61,12 @@ func TestMain_Scripts(t *testing.T) {
 			"expand":       scriptExpand,
 			"exits":        scriptExits,
 			"never":        scriptNever,
-			"waitfor":      scriptWaitFor,
+			"waitfor":      func(ts *testscript.TestScript, _ bool, args []string) { waitFor(ts, patience, args) },
+			"within":       scriptWithin,
 			"capture":      scriptCapture,
 			"printed":      scriptPrinted,
 			"objects":      scriptObjects,
+			"accounted":    scriptAccounted,
 		},
 	})
 }
@@ -84,6 +90,9 @@ func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
 func scriptRedisDo(ts *testscript.TestScript, _ bool, args []string) {
 	do := make([]any, len(args))
 	for i, arg := range args {
+		if file, ok := strings.CutPrefix(arg, "@"); ok {
+			arg = ts.ReadFile(file)
+		}
 		do[i] = arg
 	}
 	fmt.Fprintln(ts.Stdout(), fixtureOf(ts).redis.Do(do...))
@@ -124,16 +133,22 @@ func scriptNever(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func scriptWaitFor(ts *testscript.TestScript, _ bool, args []string) {
+func scriptWithin(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	waitFor(ts, d, args[1:])
+}
+
+func waitFor(ts *testscript.TestScript, d time.Duration, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(d); ; {
 		_ = exitCode(ts, ts.Exec(args[1], args[2:]...))
 		if pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("%q printed nothing that matches %q within %s", args[1:], args[0], patience)
+			ts.Fatalf("%q printed nothing that matches %q within %s", args[1:], args[0], d)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -170,5 +185,39 @@ func scriptObjects(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if want := args[0]; want == "+" && n == 0 || want != "+" && want != strconv.Itoa(n) {
 		ts.Fatalf("%d lines were printed, want %s", n, want)
+	}
+}
+
+func scriptAccounted(ts *testscript.TestScript, _ bool, _ []string) {
+	entries := map[int64]int{} // by tick
+	oldest, newest := int64(math.MaxInt64), int64(0)
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		var e struct {
+			Kind        string
+			Tick, Until time.Time
+			Count       int64
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			ts.Fatalf("line %q is no entry: %v", line, err)
+		}
+		if e.Kind == "manual" {
+			continue
+		}
+		first, last := e.Tick.Unix(), max(e.Tick.Unix(), e.Until.Unix())
+		if n := last - first + 1; n != max(1, e.Count) {
+			ts.Fatalf("entry %q counts %d ticks, and covers %d", line, e.Count, n)
+		}
+		for t := first; t <= last; t++ {
+			entries[t]++
+		}
+		oldest, newest = min(oldest, first), max(newest, last)
+	}
+	if newest == 0 {
+		ts.Fatalf("no entry was printed")
+	}
+	for t := oldest; t <= newest; t++ {
+		if entries[t] != 1 {
+			ts.Fatalf("tick %s is in %d entries, want 1", time.Unix(t, 0).UTC(), entries[t])
+		}
 	}
 }

@@ -98,6 +98,10 @@ func (s *session) explain(err error) error {
 // refusal is what to say of a Redis that answered with an error.
 func refusal(where, answer string) error {
 	code, _, _ := strings.Cut(answer, " ")
+	// Of what a script may not do Redis 7.0 says so in a sentence.
+	if strings.Contains(answer, "user executing the script can't") {
+		code = "NOPERM"
+	}
 	switch code {
 	case "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN", "UNBLOCKED":
 		return &exitError{code: exitUnreachable, text: where + " is not ready: " + plain(answer)}

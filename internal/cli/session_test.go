@@ -47,6 +47,7 @@ func TestSession_Explain(t *testing.T) {
 		{"no password", "redis://db:6379/0", answer("NOAUTH Authentication required."), exitFailed, "(auth): NOAUTH", "redis.password_file"},
 		{"a password too many", "redis://db:6379/0", answer("ERR AUTH <password> called without any password configured"), exitFailed, "(auth): ERR", "redis.password_file"},
 		{"no right", "redis://db:6379/0", answer("NOPERM this user has no permissions to run the 'xadd' command"), exitFailed, "refused: NOPERM", "ACL"},
+		{"no right in a script", "redis://db:6379/0", answer("ERR The user executing the script can't run this command or subcommand script: 3e98, on @user_script:396."), exitFailed, "refused: ERR The user", "ACL"},
 		{"an answer that would move the cursor", "redis://db:6379/0", answer("ERR \x1b[2J"), exitFailed, "refused: ERR \uFFFD[2J", ""},
 		{"a foreign key", "redis://db:6379/0", fmt.Errorf("%w: {rota}:hosts holds another type", locking.ErrConflict), exitFailed, "{rota}:hosts", "namespace"},
 		{"no daemon with its own redis", "embedded", dial(syscall.ENOENT), exitUnreachable, "embedded redis of /var/lib/rota is unreachable: no daemon runs there", "rota run -c /etc/rota/rota.toml"},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,8 +91,13 @@ func TestView_StateOfAJob(t *testing.T) {
 			name: "a tick waits for the lock", hosts: 1, state: ledger.JobState{Waiting: noon},
 			entries: []ledger.Entry{entry(1, "succeeded")}, want: "waiting", last: "succeeded",
 		},
-		{name: "paused, though it failed", hosts: 1, state: ledger.JobState{Paused: true}, entries: []ledger.Entry{entry(1, "failed")}, want: "paused", last: "failed"},
-		{name: "disabled, though paused", hosts: 1, disabled: true, state: ledger.JobState{Paused: true}, want: "disabled"},
+		{name: "paused, though it failed", hosts: 1, state: pausedState(60), entries: []ledger.Entry{entry(1, "failed")}, want: "paused", last: "failed"},
+		{name: "disabled, though paused", hosts: 1, disabled: true, state: pausedState(60), want: "disabled"},
+		{
+			name: "its cursor lies in the future", state: futureState(60),
+			entries: []ledger.Entry{entry(1, "succeeded")}, want: "future", last: "succeeded",
+		},
+		{name: "it runs by hand, though its cursor lies in the future", hosts: 1, state: futureState(60), entries: []ledger.Entry{entry(1, "running")}, want: "running"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minutely(t)
@@ -108,6 +115,95 @@ func TestView_StateOfAJob(t *testing.T) {
 				t.Errorf("next = %v of a job that is disabled: %t", v.Next, tc.disabled)
 			}
 		})
+	}
+}
+
+// pausedState is a job that is paused for so many minutes after noon; 0: until resumed.
+func pausedState(minutes int) ledger.JobState {
+	h := &ledger.Hold{By: ledger.By{Who: "ada", Why: "upgrade"}, From: noon.Add(-time.Hour), Until: noon.Add(time.Duration(minutes) * time.Minute)}
+	if minutes == 0 {
+		h.Until = time.UnixMilli(1<<53 - 1)
+	}
+	return ledger.JobState{Paused: true, Pause: h}
+}
+
+// futureState is a job whose cursor lies so many minutes after noon.
+func futureState(minutes int) ledger.JobState {
+	return ledger.JobState{Future: true, Cursor: noon.Add(time.Duration(minutes) * time.Minute)}
+}
+
+func TestView_NextIsTheTickThatCanRun(t *testing.T) {
+	both := func(job, fleet ledger.JobState) ledger.JobState {
+		job.FleetPause, job.Paused = fleet.Pause, true
+		return job
+	}
+	aheadOf := func(s ledger.JobState, cursor int) ledger.JobState {
+		s.Future, s.Cursor = true, futureState(cursor).Cursor
+		return s
+	}
+	later := pausedState(5)
+	later.Pause.Until = later.Pause.Until.Add(time.Millisecond)
+	early := pausedState(5)
+	early.Pause.Until = early.Pause.Until.Add(-time.Millisecond)
+	for _, tc := range []struct {
+		name  string
+		state ledger.JobState
+		want  int // minutes after noon; -1: none
+	}{
+		{"it is not paused", ledger.JobState{}, 1},
+		{"a tick that is due when the pause ends is inside", pausedState(5), 6},
+		{"one that is due a moment after is not", early, 5},
+		{"a pause that ends within a minute", later, 6},
+		{"a pause without an end", pausedState(0), -1},
+		{"the fleet's pause is longer", both(pausedState(5), pausedState(7)), 8},
+		{"its own pause is longer", both(pausedState(7), pausedState(5)), 8},
+		{"the fleet's pause has no end", both(pausedState(7), pausedState(0)), -1},
+		{"the fleet's alone", both(ledger.JobState{}, pausedState(7)), 8},
+		{"its cursor lies ahead", futureState(9), 10},
+		{"its cursor lies ahead of a pause's end", aheadOf(pausedState(5), 9), 10},
+		{"its cursor lies ahead, and before a pause's end", aheadOf(pausedState(9), 5), 10},
+		{"its cursor lies beyond all ticks", ledger.JobState{Future: true, Cursor: time.UnixMilli(1<<53 - 1)}, -1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := viewJob(minutely(t), &tc.state, nil, 1, noon)
+			got := -1
+			if v.Next != nil {
+				got = int(v.Next.Sub(noon) / time.Minute)
+			}
+			if got != tc.want {
+				t.Errorf("next = %v, %d minutes after noon, want %d", v.Next, got, tc.want)
+			}
+			if (v.Pause != nil) != tc.state.Paused {
+				t.Errorf("pause = %v of a job that is paused: %t", v.Pause, tc.state.Paused)
+			}
+		})
+	}
+}
+
+func TestView_HostsThatClaim(t *testing.T) {
+	upgrade := ledger.By{Who: "ada", Why: "upgrade"}
+	v := &view{Table: "t"}
+	claiming := v.addHosts([]ledger.Host{
+		{Name: "a", Table: "t"},
+		{Name: "b", Table: "t", Draining: true},
+		{Name: "c", Table: "t", Draining: true},
+		{Name: "d", Table: "t"}, // it was told just now, and does not know yet
+		{Name: "e", Table: "other"},
+	}, map[string]ledger.By{"c": upgrade, "d": {}, "f": upgrade})
+	var states []string
+	for _, h := range v.Hosts {
+		states = append(states, h.Name+" "+v.hostState(&h))
+	}
+	if got, want := strings.Join(states, ", "), "a ok, b draining, c drained, d drained, e other table"; got != want || claiming != 2 {
+		t.Errorf("hosts are %s, of which %d claim; want %s, and 2", got, claiming, want)
+	}
+	if len(v.away) != 1 || v.away["f"] != upgrade {
+		t.Errorf("away = %v, want f", v.away)
+	}
+	text, err := json.Marshal(v.Hosts[2])
+	want := `{"name":"c","id":"","version":"","table":"t","labels":[],"running":0,"draining":true,"clock_offset_ms":0,"drained":{"who":"ada","why":"upgrade"}}`
+	if err != nil || string(text) != want {
+		t.Errorf("Marshal of a drained host = %s, %v, want %s", text, err, want)
 	}
 }
 

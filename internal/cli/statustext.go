@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +45,11 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	t := newTable(false, "")
 	t.row("job", j.Name)
 	t.row("state", word(j.State))
+	v.rowPaused(t, "paused", "", j.own)
+	v.rowPaused(t, "fleet", "paused ", v.Pause)
+	if !j.cursor.IsZero() {
+		t.row("cursor", stamp(j.cursor)+", "+since(j.cursor, v.Now)+": 'rota reset "+j.Name+"' takes it back to now")
+	}
 	t.row("schedule", j.Schedule+" ("+j.Timezone+")")
 	if j.Next != nil {
 		t.row("next", fmt.Sprintf("%s, %s", stamp(*j.Next), since(*j.Next, v.Now)))
@@ -81,6 +88,18 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	v.writeBelow(w, func(notes *bytes.Buffer) { v.writeHostNotes(notes, s) })
 }
 
+// rowPaused says of a pause all there is; its reason has a row of its own.
+func (v *view) rowPaused(t *table, name, what string, h *ledger.Hold) {
+	if h == nil {
+		return
+	}
+	until := stamp(h.Until) + " (" + since(h.Until, v.Now) + ")"
+	t.row(name, what+byUntil(h, until)+", since "+stamp(h.From))
+	if h.Why != "" {
+		t.row("", h.Why)
+	}
+}
+
 // writeBelow separates notes from what stands above them, if there are any.
 func (v *view) writeBelow(w *bytes.Buffer, write func(*bytes.Buffer)) {
 	var notes bytes.Buffer
@@ -92,8 +111,18 @@ func (v *view) writeBelow(w *bytes.Buffer, write func(*bytes.Buffer)) {
 
 // writeNotes says what the tables have no room for: why jobs are not as they should be.
 func (v *view) writeNotes(w *bytes.Buffer, s *session) {
+	if h := v.Pause; h != nil {
+		fmt.Fprintf(w, "the fleet is %s\n", pausedText(h, clock(h.Until, v.Now)))
+	}
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
+		if h := j.own; h != nil {
+			fmt.Fprintf(w, "%s: %s\n", j.Name, pausedText(h, clock(h.Until, v.Now)))
+		}
+		if !j.cursor.IsZero() {
+			fmt.Fprintf(w, "%s: future: the newest tick decided, %s, lies ahead of redis' clock; 'rota reset %s' takes it back to now\n",
+				j.Name, clock(j.cursor, v.Now), j.Name)
+		}
 		if j.Waiting != nil {
 			fmt.Fprintf(w, "%s: tick %s waits for the lock\n", j.Name, clock(*j.Waiting, v.Now))
 		}
@@ -120,18 +149,42 @@ func (v *view) writeNote(w *bytes.Buffer, e *ledger.Entry) {
 }
 
 func (v *view) writeHostNotes(w *bytes.Buffer, s *session) {
-	if len(v.Hosts) == 0 {
+	claiming := slices.ContainsFunc(v.Hosts, func(h hostView) bool { return h.claims() })
+	switch {
+	case len(v.Hosts) == 0:
 		fmt.Fprintln(w, "no host is there: nothing runs until one is started with 'rota run'")
+	case !claiming:
+		fmt.Fprintln(w, "no host claims: all that are there are drained, or about to stop")
 	}
 	for _, h := range v.Hosts {
+		if h.Drained != nil {
+			fmt.Fprintln(w, drainedText(h.Name, *h.Drained))
+		}
 		if h.Table != v.Table {
 			fmt.Fprintf(w, "%s has another table (%s) than %s (%s)\n", plain(h.Name), plain(h.Table), s.configName(), v.Table)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(v.away)) {
+		fmt.Fprintln(w, drainedText(name, v.away[name])+" (it is not there)")
+	}
 }
 
-func (v *view) hostState(h *ledger.Host) string {
+// drainedText says by whom a host is drained, and why.
+func drainedText(host string, by ledger.By) string {
+	text := host + ": drained"
+	if by.Who != "" {
+		text += " by " + by.Who
+	}
+	if by.Why != "" {
+		text += ": " + by.Why
+	}
+	return plain(text)
+}
+
+func (v *view) hostState(h *hostView) string {
 	switch {
+	case h.Drained != nil:
+		return "drained"
 	case h.Draining:
 		return "draining"
 	case h.Table != v.Table:

@@ -69,9 +69,9 @@ func colourOf(word string) string {
 	switch word {
 	case "ok", "succeeded":
 		return "2"
-	case "failed", "timed_out", "lost", "no host":
+	case "failed", "timed_out", "lost", "no host", "future":
 		return "1"
-	case "skipped", "missed", "cancelled", "interrupted", "paused", "draining", "other table":
+	case "skipped", "missed", "cancelled", "interrupted", "paused", "draining", "drained", "other table":
 		return "3"
 	case "running", "waiting":
 		return "6"

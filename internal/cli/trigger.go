@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"os/user"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -106,15 +104,6 @@ func (s *session) request(ctx context.Context, r ledger.Request) (string, error)
 	return id, err
 }
 
-// asker names who asks for a run.
-func asker(host string) string {
-	name := strconv.Itoa(os.Getuid())
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return name + "@" + host
-}
-
 // await looks for the answer to a request until its time is over. A Redis that is away in
 // between is waited for: a host may have taken the request, and its answer stays. The error is
 // that of one that refuses to be asked.
@@ -172,10 +161,11 @@ func (s *session) withdraw(ctx context.Context, r ledger.Request) (e ledger.Entr
 
 // refused makes the error of a request that a host answered without a run.
 func (s *session) refused(ctx context.Context, e *ledger.Entry) error {
+	holder, held := holderOf(e)
 	reason := plain(e.Reason)
 	switch {
-	case e.Holder != "" || strings.HasPrefix(e.Reason, "held by "):
-		return &exitError{code: exitHeld, text: fmt.Sprintf("%s: the lock is %s", e.Job, s.heldBy(ctx, e))}
+	case held:
+		return &exitError{code: exitHeld, text: fmt.Sprintf("%s: the lock is held by %s", e.Job, s.holder(ctx, e.Job, holder))}
 	case e.Reason == "disabled" || strings.HasPrefix(e.Reason, "paused"):
 		return &exitError{
 			code: exitFailed, text: fmt.Sprintf("%s is %s", e.Job, reason),
@@ -185,16 +175,24 @@ func (s *session) refused(ctx context.Context, e *ledger.Entry) error {
 	return &exitError{code: exitFailed, text: fmt.Sprintf("%s was not run: %s", e.Job, reason)}
 }
 
-// heldBy names the holder of the job's lock: its run if that is this job's own.
-func (s *session) heldBy(ctx context.Context, e *ledger.Entry) string {
-	text := "held by " + plain(cmp.Or(e.Holder, strings.TrimPrefix(e.Reason, "held by ")))
-	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) {
-		return s.led.State(ctx, []string{e.Job})
-	})
-	if err == nil && len(states) == 1 && states[0].Running {
-		text = fmt.Sprintf("held by %s (run %s)", plain(states[0].Holder), plain(states[0].HolderRun))
+// holderOf is who held the lock, where that is why a request was refused. Entries of hosts that
+// did not record it yet have it in their reason, and so have those of a holder without a name.
+func holderOf(e *ledger.Entry) (holder string, held bool) {
+	if e.Holder != "" {
+		return e.Holder, true
 	}
-	return text
+	return strings.CutPrefix(e.Reason, "held by ")
+}
+
+// holder names the holder of the job's lock, with its run if that is this job's own.
+func (s *session) holder(ctx context.Context, job, name string) string {
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) {
+		return s.led.State(ctx, []string{job})
+	})
+	if err == nil && len(states) == 1 && states[0].Running && states[0].Holder == name {
+		return plain(fmt.Sprintf("%s (run %s)", name, states[0].HolderRun))
+	}
+	return plain(name)
 }
 
 // notTaken makes the error of a request that was withdrawn, with what may be the reason.

@@ -94,8 +94,8 @@ func tokenOf(e *ledger.Entry) string {
 	return strconv.FormatInt(e.Token, 10)
 }
 
-// reasonOf is why an entry is as it is: its kind unless that is the usual one, the range it
-// covers, and its reason.
+// reasonOf is why an entry is as it is: its kind unless that is the usual one, with who asked for
+// it, the range it covers, and its reason.
 func reasonOf(e *ledger.Entry, now time.Time) string {
 	var text string
 	add := func(s string) {
@@ -104,7 +104,10 @@ func reasonOf(e *ledger.Entry, now time.Time) string {
 		}
 		text += s
 	}
-	if e.Kind != ledger.Scheduled {
+	switch {
+	case e.Who != "":
+		add(e.Kind + " by " + e.Who)
+	case e.Kind != ledger.Scheduled:
 		add(e.Kind)
 	}
 	if e.Count > 1 {

@@ -90,6 +90,12 @@ func TestWords_ReasonOf(t *testing.T) {
 		{"a run in time needs none", ledger.Entry{Kind: ledger.Scheduled, Run: "r"}, ""},
 		{"a failure", ledger.Entry{Kind: ledger.Scheduled, Run: "r", Reason: "exit code 3"}, "exit code 3"},
 		{"another kind", ledger.Entry{Kind: ledger.Manual, Run: "r"}, "manual"},
+		{"somebody asked for it", ledger.Entry{Kind: ledger.Manual, Run: "r", Who: "ada@web-1"}, "manual by ada@web-1"},
+		{
+			"somebody asked in vain",
+			ledger.Entry{Kind: ledger.Manual, Who: "ada@web-1", Reason: "paused by bob: upgrade"},
+			"manual by ada@web-1: paused by bob: upgrade",
+		},
 		{"another kind that failed", ledger.Entry{Kind: ledger.Rerun, Run: "r", Reason: "exit code 3"}, "rerun: exit code 3"},
 		{"one tick", ledger.Entry{Kind: ledger.Scheduled, Reason: "paused"}, "paused"},
 		{

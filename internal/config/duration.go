@@ -111,13 +111,3 @@ func short(d time.Duration) string {
 	}
 	return s
 }
-
-// show quotes a value for a message. It is cut, so that a page pasted into the wrong place does
-// not become the message, and escaped, so that it cannot move a terminal's cursor.
-func show(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%.*q…", most, s)
-	}
-	return strconv.Quote(s)
-}

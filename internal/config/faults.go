@@ -21,7 +21,8 @@ type Fault struct {
 	Hint    string // what to write instead; "" if there is no better idea
 }
 
-// Error is one line: "file:line: key: problem; hint". Parts that are not known are left out.
+// Error is one line: "file:line: key: problem; hint". Parts that are not known are left out, and
+// what a terminal would not print as it is comes escaped.
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.File)
@@ -35,7 +36,7 @@ func (f Fault) Error() string {
 	if f.Hint != "" {
 		b.WriteString("; " + f.Hint)
 	}
-	return b.String()
+	return printable(b.String())
 }
 
 // Faults is everything that is wrong with a table, over all its files. [Load] returns it as
@@ -137,7 +138,7 @@ func (p place) at(pr problem) Fault {
 // off with an editor from top to bottom; the rest of the order only has to be the same each time.
 // What was reported twice is left once: a warning of the zone that all jobs share, say.
 func arrange(faults []Fault, files []string) []Fault {
-	rank := make(map[string]int, len(files)) // a file that could not be read has none, and is not at fault
+	rank := make(map[string]int, len(files))
 	for i, file := range files {
 		rank[file] = i
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -48,7 +49,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		lines := strings.Count(string(text), "\n") + 1
 		for _, fault := range faults.All {
-			if s := fault.Error(); strings.ContainsAny(s, "\n\r\x1b") {
+			if s := fault.Error(); strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 				t.Errorf("fault %q is not one plain line", s)
 			}
 			if fault.Problem == "" || fault.Line < 0 || fault.Line > lines {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,20 @@ TOKEN = """3cr3t3cr3t"""
 		for _, c := range "\"\n[x" {
 			try(whole[:i] + string(c) + whole[i+1:])
 		}
+	}
+	// Several slips at once leave less of a line to recognise. The seed is fixed: what this finds, it
+	// finds again.
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		text := whole
+		for range 2 + r.IntN(3) {
+			if i := r.IntN(len(text)); r.IntN(2) == 0 {
+				text = text[:i] + text[i+1:]
+			} else {
+				text = text[:i] + string("\"'\n[]{}=#.,\\ x"[r.IntN(14)]) + text[i:]
+			}
+		}
+		try(text)
 	}
 }
 

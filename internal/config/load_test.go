@@ -176,6 +176,7 @@ func TestLoad_IncludesOnlyTOMLInBytewiseOrder(t *testing.T) {
 	}
 }
 
+// T13: what cannot be read is a fault; a table with a hole in it is not run.
 func TestLoad_IncludesThatCannotBeRead(t *testing.T) {
 	path := write(t, map[string]string{
 		"rota.toml":         `include = ["jobs.d/*.toml", "file/*.toml", "*.toml"]`,
@@ -207,6 +208,16 @@ func TestLoad_IncludesThatCannotBeRead(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("load =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Names of files are part of messages, and may hold anything but a slash and a NUL.
+func TestLoad_NamesOfFilesAreEscaped(t *testing.T) {
+	const name = "a\x1b[31m\nb\u009b\u202e\xff.toml"
+	got := faultsOf(t, write(t, map[string]string{"rota.toml": `include = ["jobs.d/*.toml"]`, "jobs.d/" + name: "a = 1\n"}), plain())
+	want := []string{`jobs.d/a\x1b[31m\nb\u009b\u202e\xff.toml:1: a: only [jobs.NAME] tables may stand in an included file`}
+	if !slices.Equal(got, want) {
+		t.Errorf("load = %q, want %q", got, want)
 	}
 }
 
@@ -367,6 +378,10 @@ func TestLoad_Warnings(t *testing.T) {
 		"T10 an escape of crontab in a line of shell": {
 			"[jobs.a]\nschedule = \"* * * * *\"\nshell = 'date +\\%Y'\n",
 			`rota.toml:3: jobs.a.shell: \% reaches the program as it stands`,
+		},
+		"names that differ only in case": {
+			"[jobs.backup]\nschedule = \"@daily\"\nshell = 'true'\n[jobs.Backup]\nschedule = \"@daily\"\nshell = 'true'\n",
+			`rota.toml:1: jobs.backup: differs only in case from Backup in `,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

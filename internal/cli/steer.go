@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"rota/internal/config"
+	"rota/scheduler/ledger"
+)
+
+// What the commands have in common that change how the fleet goes on: who says so, about what,
+// and what to say when it is not known whether Redis heard it.
+
+// reasonHelp ends the help of every --reason.
+const reasonHelp = "; at most 200 bytes, on one line"
+
+// by says who steers, the person at this terminal, and why. A reason that cannot be shown is
+// refused rather than cleaned: what others read is what was written.
+func (s *session) by(reason string) (ledger.By, error) {
+	by := ledger.By{Who: asker(s.cfg.Host.Name), Why: strings.TrimSpace(reason)}
+	if e, ok := errors.AsType[*ledger.ByError](by.Check()); ok {
+		return by, usage("--reason: %s", e.Problem)
+	}
+	return by, nil
+}
+
+// asker names who asks for something. A name that would not be kept, or that would do something
+// to a terminal, gives way to the number.
+func asker(host string) string {
+	id := strconv.Itoa(os.Getuid()) + "@" + host
+	u, err := user.Current()
+	if err != nil {
+		return id
+	}
+	if by := (ledger.By{Who: u.Username + "@" + host}); by.Check() == nil {
+		return by.Who
+	}
+	return id
+}
+
+// change is ask for a call that writes. A Redis that did not answer may have heard it.
+func change[T any](ctx context.Context, s *session, call func(context.Context) (T, error)) (T, error) {
+	unsure := false
+	v, err := ask(ctx, s, func(ctx context.Context) (T, error) {
+		v, err := call(ctx)
+		unsure = isTimeout(err) || errors.Is(err, io.EOF)
+		return v, err
+	})
+	if e, ok := errors.AsType[*exitError](err); ok && unsure {
+		e.hint = "if it arrived it holds all the same: 'rota status' tells, and saying it again does no harm"
+	}
+	return v, err
+}
+
+// target is what a pause is about: a job of the table, or every one.
+type target struct{ job *config.Job }
+
+func (s *session) target(args []string, all bool) (target, error) {
+	switch {
+	case all && len(args) > 0:
+		return target{}, usage("name a job or say --all, not both")
+	case all:
+		return target{}, nil
+	case len(args) == 0:
+		return target{}, usage("name a job, or say --all")
+	}
+	j, err := findJob(s.cfg, args[0])
+	return target{j}, err
+}
+
+// name is the ledger's.
+func (t target) name() string {
+	if t.job == nil {
+		return ledger.AllJobs
+	}
+	return t.job.Name
+}
+
+// arg is how a command line names it.
+func (t target) arg() string {
+	if t.job == nil {
+		return "--all"
+	}
+	return t.job.Name
+}
+
+func (t target) String() string {
+	if t.job == nil {
+		return "every job"
+	}
+	return t.job.Name
+}
+
+// own is the pause of the target itself.
+func (t target) own(state *ledger.JobState) *ledger.Hold {
+	if t.job == nil {
+		return state.FleetPause
+	}
+	return state.Pause
+}
+
+// expiry is how long the record of the target outlives its pause: as long as the daemons keep
+// it, or the pause of a job that is due once a year would take its record with it.
+func (t target) expiry(s *session, now time.Time) time.Duration {
+	keep := s.cfg.History.MaxAge
+	if t.job == nil {
+		return keep
+	}
+	if next, ok := t.job.Schedule.Next(now); ok {
+		if after, ok := t.job.Schedule.Next(next); ok {
+			keep = max(keep, 2*after.Sub(next))
+		}
+	}
+	return keep + 24*time.Hour
+}
+
+// state reads what the ledger knows of the target. No job is called as the whole fleet is, so
+// of that it is its pause alone.
+func (t target) state(ctx context.Context, s *session) (ledger.JobState, error) {
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) {
+		return s.led.State(ctx, []string{t.name()})
+	})
+	if err != nil {
+		return ledger.JobState{}, err
+	}
+	return states[0], nil
+}
+
+// pausedText says of a pause by whom it is, until when, and why. until is how its end is to be
+// written; it is not used for a pause that has none.
+func pausedText(h *ledger.Hold, until string) string {
+	text := "paused " + byUntil(h, until)
+	if h.Why != "" {
+		text += ": " + h.Why
+	}
+	return plain(text)
+}
+
+func byUntil(h *ledger.Hold, until string) string {
+	if !h.Ends() {
+		until = "resumed"
+	}
+	if h.Who == "" {
+		return "until " + until
+	}
+	return "by " + h.Who + " until " + until
+}
+
+// answer prints what a command did: one object, or a line.
+func (a *app) answer(asJSON bool, object any, format string, args ...any) error {
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(object)
+	}
+	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return err
+}
+
+// pauseAnswer is what pause and resume say to scripts: how it stands now, as in status.
+type pauseAnswer struct {
+	Job    *string      `json:"job"` // null: every job
+	Paused bool         `json:"paused"`
+	Pause  *ledger.Hold `json:"pause"`
+}
+
+func (t target) answer(h *ledger.Hold) pauseAnswer {
+	out := pauseAnswer{Paused: h != nil, Pause: h}
+	if t.job != nil {
+		out.Job = &t.job.Name
+	}
+	return out
+}

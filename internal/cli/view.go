@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"rota/internal/config"
+	"rota/jobs"
+	"rota/scheduler/ledger"
+)
+
+// view is a fleet as it is at one instant; its JSON is that of status.
+type view struct {
+	Namespace string       `json:"namespace"`
+	Table     string       `json:"table"` // hash of the table of this config
+	Now       time.Time    `json:"now"`   // by Redis' clock
+	Pause     *ledger.Hold `json:"pause"` // of the whole fleet; null: none
+	Jobs      []jobView    `json:"jobs"`
+	Hosts     []hostView   `json:"hosts"`
+
+	away map[string]ledger.By // hosts that were drained and are not there
+}
+
+// jobView is one job. What there is none of is null.
+type jobView struct {
+	Name     string        `json:"name"`
+	Schedule string        `json:"schedule"`
+	Timezone string        `json:"timezone"`
+	Enabled  bool          `json:"enabled"`
+	State    string        `json:"state"`
+	Next     *time.Time    `json:"next"` // the next tick that can run
+	Last     *ledger.Entry `json:"last"` // the newest outcome; of a run that ended, or of a tick nobody ran
+	Holder   *string       `json:"holder"`
+	Run      *string       `json:"run"` // that is running
+	Token    *int64        `json:"token"`
+	Waiting  *time.Time    `json:"waiting"` // the tick that waits for the lock
+	Paused   bool          `json:"paused"`
+	Pause    *ledger.Hold  `json:"pause"` // its own or the fleet's: the one that ends last
+	Running  bool          `json:"running"`
+
+	job    *config.Job
+	newest *ledger.Entry // the newest run, running or not
+	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
+	left   time.Duration // of the newest run's lease, if it is running
+	own    *ledger.Hold  // the pause of the job itself
+	cursor time.Time     // if it lies in the future
+}
+
+// hostView is a host, and who drained it.
+type hostView struct {
+	ledger.Host
+	Drained *ledger.By // nil: nobody
+}
+
+// MarshalJSON adds to what the host says of itself what was said to it.
+func (h hostView) MarshalJSON() ([]byte, error) {
+	labels := h.Labels
+	if labels == nil {
+		labels = []string{}
+	}
+	return json.Marshal(struct {
+		Name     string     `json:"name"`
+		ID       string     `json:"id"`
+		Version  string     `json:"version"`
+		Table    string     `json:"table"`
+		Labels   []string   `json:"labels"`
+		Running  int        `json:"running"`
+		Draining bool       `json:"draining"`
+		OffsetMS int64      `json:"clock_offset_ms"`
+		Drained  *ledger.By `json:"drained"`
+	}{h.Name, h.ID, h.Version, h.Table, labels, h.Running, h.Draining, h.ClockOffset.Milliseconds(), h.Drained})
+}
+
+// claims tells whether the host takes part in the races.
+func (h *hostView) claims() bool { return !h.Draining && h.Drained == nil }
+
+// view reads the fleet's state, of one job unless only is "".
+func (s *session) view(ctx context.Context, only string) (*view, error) {
+	var table []*config.Job
+	var names []string
+	for i := range s.cfg.Jobs {
+		if j := &s.cfg.Jobs[i]; only == "" || j.Name == only {
+			table, names = append(table, j), append(names, j.Name)
+		}
+	}
+	v := &view{Namespace: s.cfg.Namespace, Table: s.cfg.TableHash(), Jobs: []jobView{}}
+	hosts, err := ask(ctx, s, s.led.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	steering, err := ask(ctx, s, s.led.Steering)
+	if err != nil {
+		return nil, err
+	}
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
+	if err != nil {
+		return nil, err
+	}
+	// Eight hold a run that goes on, the last one that ended, and all that is known of it.
+	recent, err := ask(ctx, s, func(ctx context.Context) (all [][]ledger.Entry, err error) {
+		all, v.Now, err = s.led.Recent(ctx, names, 8)
+		return all, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h, ok := steering.Paused[ledger.AllJobs]; ok && h.Active(v.Now) {
+		v.Pause = &h
+	}
+	claiming := v.addHosts(hosts, steering.Drained)
+	for i, j := range table {
+		v.Jobs = append(v.Jobs, viewJob(j, &states[i], recent[i], claiming, v.Now))
+	}
+	return v, nil
+}
+
+// addHosts sorts the hosts that are there from those that are only drained, and returns how many
+// claim.
+func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) (claiming int) {
+	v.Hosts, v.away = []hostView{}, drained
+	for _, host := range hosts {
+		h := hostView{Host: host}
+		if by, ok := v.away[h.Name]; ok {
+			h.Drained = &by
+			delete(v.away, h.Name)
+		}
+		if h.claims() {
+			claiming++
+		}
+		v.Hosts = append(v.Hosts, h)
+	}
+	return claiming
+}
+
+// viewJob puts together what is known of a job, on a fleet of so many hosts that claim.
+func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
+	v := jobView{
+		Name: j.Name, Schedule: strings.Join(j.Schedule.Specs(), "; "), Timezone: j.Timezone,
+		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause,
+	}
+	if state.Future {
+		v.cursor = state.Cursor
+	}
+	if next, ok := v.next(now); ok {
+		v.Next = &next
+	}
+	if !state.Waiting.IsZero() {
+		v.Waiting = &state.Waiting
+	}
+	running := v.sort(entries)
+	if running != nil {
+		v.Running, v.Holder, v.Run, v.newest = true, &running.Host, &running.Run, running
+		if state.HolderRun == running.Run {
+			v.left = state.Left
+		}
+	}
+	if v.newest != nil {
+		v.Token = &v.newest.Token
+	}
+	v.State = v.state(claiming)
+	return v
+}
+
+// next is the next tick that can run, if nobody changes anything. One that is due at the very end
+// of a pause is inside, and the cursor's own is decided.
+func (v *jobView) next(now time.Time) (time.Time, bool) {
+	after := now
+	if v.Pause != nil {
+		if !v.Pause.Ends() {
+			return time.Time{}, false
+		}
+		after = v.Pause.Until
+	}
+	if v.cursor.After(after) {
+		after = v.cursor
+	}
+	if !v.Enabled {
+		return time.Time{}, false
+	}
+	return v.job.Schedule.Next(after)
+}
+
+// sort finds among the entries of the job those that matter now, and returns the run that is
+// running, nil if none is.
+func (v *jobView) sort(entries []ledger.Entry) (running *ledger.Entry) {
+	var ended, unrun *ledger.Entry
+	for i := range entries {
+		e := &entries[i]
+		if e.Token > 0 && (v.newest == nil || e.Token > v.newest.Token) {
+			v.newest = e
+		}
+		switch {
+		case e.Run == "" && e.Kind == ledger.Manual:
+			// A request that was refused; who asked was told, and no tick went without a run.
+		case e.Run == "":
+			unrun = later(unrun, e)
+		case e.Outcome != ledger.OutcomeRunning:
+			ended = later(ended, e)
+		case running == nil || e.Token > running.Token:
+			running = e
+		}
+	}
+	if unrun != nil && (ended == nil || unrun.At().After(ended.At())) {
+		v.unrun = unrun
+	}
+	v.Last = later(ended, unrun)
+	return running
+}
+
+// later is the entry that got its outcome last; either may be nil.
+func later(a, b *ledger.Entry) *ledger.Entry {
+	if a == nil || b != nil && endOf(b).After(endOf(a)) {
+		return b
+	}
+	return a
+}
+
+// state is the one word for a job: what keeps it from running, or what it does, or how it went.
+func (v *jobView) state(claiming int) string {
+	switch {
+	case !v.Enabled:
+		return "disabled"
+	case v.Paused:
+		return "paused"
+	case v.Running:
+		return "running"
+	case !v.cursor.IsZero():
+		return "future"
+	case claiming == 0:
+		return "no_host"
+	case v.Waiting != nil:
+		return "waiting"
+	case v.Last == nil:
+		return "new"
+	case v.Last.Outcome == string(jobs.Succeeded):
+		return "ok"
+	}
+	return v.Last.Outcome
+}
