@@ -59,8 +59,11 @@ fuzz: toolchain ## Each fuzz target for FUZZTIME (10s), one after the other
 		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null || exit 1; \
 	done
 
-bench: deps-or-hint ## All benchmarks, with allocations
+# bench/ is a module of its own. It reports allocations where they mean something, and has tests,
+# which run here and nowhere else.
+bench: deps-or-hint ## All benchmarks, then those of bench/, which take 4 minutes (docs/performance.md)
 	$(GO) test -run '^$$' -bench . -benchmem $(TESTFLAGS) $(PKG)
+	$(if $(filter ./...,$(PKG)),$(GO) -C bench test -timeout $(TIMEOUT) -bench . $(TESTFLAGS) ./...)
 
 cover: deps-or-hint ## Test coverage: the sum here, the lines in bin/cover.html
 	@mkdir -p bin

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -143,7 +144,7 @@ func TestCommand_Inherits(t *testing.T) {
 	const want = "1024\n4096\n" +
 		"SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n" +
 		"0 1 2 3 /dev/null\n" // 3 is the directory that ls reads
-	if string(got) != want {
+	if got := withoutGlibcs(string(got)); got != want {
 		t.Errorf("after %q the run shows\n%s\nwant\n%s", setup, got, want)
 	}
 }
@@ -172,4 +173,13 @@ func TestCommand_Descriptors(t *testing.T) {
 		})
 	}
 	runs.Wait()
+}
+
+// withoutGlibcs clears signals 32 and 33 in masks of /proc/PID/status: they are glibc's own, and
+// its posix_spawn, so also make, ignores them for every child. No program can tell.
+func withoutGlibcs(status string) string {
+	return regexp.MustCompile(`[0-9a-f]{16}`).ReplaceAllStringFunc(status, func(hex string) string {
+		mask, _ := strconv.ParseUint(hex, 16, 64)
+		return fmt.Sprintf("%016x", mask&^(1<<31|1<<32))
+	})
 }

@@ -4,7 +4,6 @@ package idle
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +49,7 @@ func start(tb testing.TB, bin string, s *redistest.ServerProc, jobs int) *daemon
 	if err := os.WriteFile(path, table(dir, s.Addr(), jobs, time.Now()), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	d := &daemon{tb: tb, cmd: exec.CommandContext(context.Background(), bin, "run", "-c", path), ended: make(chan struct{})}
+	d := &daemon{tb: tb, cmd: exec.CommandContext(tb.Context(), bin, "run", "-c", path), ended: make(chan struct{})}
 	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // no GOGC, GODEBUG or GOMEMLIMIT of whoever measures
 	d.cmd.Stderr = &d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -30,7 +30,7 @@ func look(tb testing.TB, bin string, jobs int, settle, count time.Duration) idli
 	tb.Helper()
 	s := redistest.Server(tb)
 	d := start(tb, bin, s, jobs)
-	c := server.Client(tb, s)
+	c := server.Client(tb, s.Addr())
 	time.Sleep(settle)
 	out := idling{started: d.started}
 	out.all, out.own = d.memory()

@@ -10,16 +10,16 @@ import (
 
 	"rota/internal/config"
 	"rota/internal/connect"
-	"rota/internal/redistest"
 )
 
 // OpTimeout is the deadline of one call, the config's default.
 const OpTimeout = 1500 * time.Millisecond
 
-// Client returns a client set up as the daemon's, closed with the benchmark.
-func Client(tb testing.TB, s *redistest.ServerProc) *redis.Client {
+// Client returns a client for the server at addr, host:port, set up as the daemon's. It is closed
+// with the benchmark.
+func Client(tb testing.TB, addr string) *redis.Client {
 	tb.Helper()
-	c, err := connect.Open(&config.Config{Redis: config.Redis{URL: "redis://" + s.Addr(), OpTimeout: OpTimeout}})
+	c, err := connect.Open(&config.Config{Redis: config.Redis{URL: "redis://" + addr, OpTimeout: OpTimeout}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,9 +30,9 @@ func Client(tb testing.TB, s *redistest.ServerProc) *redis.Client {
 // OneConnection returns such a client that has a single connection for everything it sends. By
 // default go-redis keeps another one for pipelines, and a claim, which is sent as one, would be
 // measured against a PING on a different socket.
-func OneConnection(tb testing.TB, s *redistest.ServerProc) *redis.Client {
+func OneConnection(tb testing.TB, addr string) *redis.Client {
 	tb.Helper()
-	opt := *Client(tb, s).Options()
+	opt := *Client(tb, addr).Options()
 	opt.PoolSize, opt.PipelinePoolSize = 1, -1
 	c := redis.NewClient(&opt)
 	tb.Cleanup(func() { _ = c.Close() })

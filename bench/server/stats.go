@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +26,7 @@ type Stat struct {
 // Read asks the server, by one INFO, which is counted as well.
 func Read(tb testing.TB, c redis.UniversalClient) Stats {
 	tb.Helper()
-	text, err := c.Info(context.Background(), "commandstats").Result()
+	text, err := c.Info(tb.Context(), "commandstats").Result()
 	if err != nil {
 		tb.Fatalf("info commandstats: %v", err)
 	}

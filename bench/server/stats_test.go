@@ -26,7 +26,7 @@ func TestStats_ReadWhatRedisSays(t *testing.T) {
 // Two commands of which one goes out as a pipeline share the connection.
 func TestOneConnection_IsOne(t *testing.T) {
 	s := redistest.Server(t)
-	c := OneConnection(t, s)
+	c := OneConnection(t, s.Addr())
 	id := func() int64 { return c.ClientID(t.Context()).Val() }
 	pipe := c.Pipeline()
 	inPipe := pipe.ClientID(t.Context())

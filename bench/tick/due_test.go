@@ -32,8 +32,8 @@ const (
 func BenchmarkDue(b *testing.B) {
 	redisServer := redistest.Server(b)
 	h := newHost(b, redisServer)
-	whole := &twin{tb: b, client: server.Client(b, redisServer), ns: wholeNS, pipeline: dueJobs, inFlight: 1}
-	split := &twin{tb: b, client: server.Client(b, redisServer), ns: splitNS, pipeline: 64, inFlight: 2}
+	whole := &twin{tb: b, client: server.Client(b, redisServer.Addr()), ns: wholeNS, pipeline: dueJobs, inFlight: 1}
+	split := &twin{tb: b, client: server.Client(b, redisServer.Addr()), ns: splitNS, pipeline: 64, inFlight: 2}
 	for b.Loop() {
 		var ofHost, ofWhole, ofSplit, sent, begun []time.Duration
 		for round := range dueWarm + dueRounds {
@@ -79,9 +79,10 @@ type host struct {
 }
 
 func newHost(tb testing.TB, redisServer *redistest.ServerProc) *host {
+	tb.Helper()
 	h := &host{tb: tb, all: make(chan time.Time, 1), end: make(chan struct{})}
 	h.tap = &tap{finished: make(chan struct{}, 1), want: dueJobs}
-	client := server.Client(tb, redisServer)
+	client := server.Client(tb, redisServer.Addr())
 	client.AddHook(h.tap)
 	led, err := ledger.New(client, ledger.Options{Namespace: fleetNS, Keep: keep})
 	if err != nil {
@@ -104,13 +105,9 @@ func newHost(tb testing.TB, redisServer *redistest.ServerProc) *host {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.Run(ctx) })
-	tb.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	running.Go(func() { _ = s.Run(tb.Context()) })
+	tb.Cleanup(running.Wait) // the context has ended by then
 	return h
 }
 

@@ -11,7 +11,7 @@ import (
 	"rota/scheduler/schedule"
 )
 
-// A year's worth of work of a large fleet's loop. Absolute figures: there is nothing that the
+// A month or so of a large table, as the loop walks it. Absolute figures: there is nothing that the
 // plan could be measured against.
 func BenchmarkPlan(b *testing.B) {
 	const jobs, ticks = 1000, 10_000_000
