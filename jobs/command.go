@@ -131,3 +131,6 @@ func (c Command) judge(state *os.ProcessState, err error) (code *int, reason str
 	}
 	return &exit, fmt.Sprintf("exit code %d", exit), false
 }
+
+// Grace is how long a run may take to end after its context did: KillGrace.
+func (c Command) Grace() time.Duration { return c.KillGrace }

@@ -50,14 +50,17 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		after = "0"
 	}
 	sent := s.keeper.Now()
-	f, err := s.opt.Ledger.Beat(call, s.self(), ulid.Make().String(), after)
+	f, err := s.opt.Urgent.Beat(call, s.self(), ulid.Make().String(), after)
 	s.heard(sent, f.Now, err)
 	if err != nil {
 		return err
 	}
-	if f.Before != nil && f.Before.ID != s.id && f.Now.Sub(f.Before.Beat) < ledger.HostGone {
+	// The first beat finds what a daemon left here that was killed a moment ago. Whoever
+	// writes over our own beats is alive.
+	if f.Before != nil && f.Before.ID != s.id && s.beaten {
 		s.alarmTwin(f.Before)
 	}
+	s.beaten = true
 	if s.forgot(ctx, f) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}

@@ -42,7 +42,7 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 	}
 	s.mu.Unlock()
 	sent := s.keeper.Now()
-	answers := s.opt.Ledger.Renew(ctx, asked)
+	answers := s.opt.Urgent.Renew(ctx, asked)
 	k := 0
 	for i, r := range runs {
 		if r == nil {

@@ -9,11 +9,16 @@ import (
 	"rota/locking"
 )
 
+// awayAfter is how long Redis must have failed to answer to be away. A single lost reply, or an
+// error that the client remembered from a moment ago, is no absence.
+const awayAfter = 300 * time.Millisecond
+
 // presence remembers whether Redis answers, so that its absence costs a line when it begins
 // and a line when it ends, and not one a retry.
 type presence struct {
 	mu    sync.Mutex
-	away  time.Time // since when; zero: it is there
+	since time.Time // of the first failure since the last answer; zero: there was none
+	told  bool      // the log says that it is away
 	fails int       // since the last answer
 }
 
@@ -25,14 +30,18 @@ func (p *presence) heard(log *slog.Logger, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case err != nil && p.away.IsZero():
-		p.away, p.fails = time.Now(), 1
+	if err == nil {
+		if p.told {
+			log.Info("redis came back", "after", time.Since(p.since).Round(time.Millisecond), "failures", p.fails)
+		}
+		p.since, p.told, p.fails = time.Time{}, false, 0
+		return
+	}
+	if p.fails++; p.since.IsZero() {
+		p.since = time.Now()
+	}
+	if !p.told && time.Since(p.since) >= awayAfter {
+		p.told = true
 		log.Warn("redis went away", "err", err)
-	case err != nil:
-		p.fails++
-	case !p.away.IsZero():
-		log.Info("redis came back", "after", time.Since(p.away).Round(time.Millisecond), "failures", p.fails)
-		p.away, p.fails = time.Time{}, 0
 	}
 }

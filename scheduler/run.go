@@ -164,11 +164,12 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	r.log.Log(context.Background(), level, "run ended", attrs...)
 	wait := firstBackoff
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), s.opt.OpTimeout)
-		sent := s.keeper.Now()
-		held, err := s.opt.Ledger.Finish(ctx, &r.grant, e)
-		cancel()
-		s.heard(sent, time.Time{}, err)
+		var held bool
+		var err error
+		s.call(func(ctx context.Context) {
+			held, err = s.opt.Ledger.Finish(ctx, &r.grant, e)
+			s.heard(s.keeper.Now(), time.Time{}, err)
+		})
 		if err == nil {
 			if !held && res.Outcome != jobs.Lost {
 				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")

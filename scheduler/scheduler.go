@@ -19,8 +19,11 @@ import (
 // Options of a [Scheduler].
 type Options struct {
 	Ledger *ledger.Ledger // required
-	Jobs   []Job          // the table; the same on every host
-	Table  string         // hash of the table: hosts with the same one share what they know of an instant
+	// Urgent is the same ledger through a client of its own, for renewals and heartbeats: they
+	// must not wait behind the claims and outcomes of a thousand jobs. Nil: Ledger.
+	Urgent *ledger.Ledger
+	Jobs   []Job  // the table; the same on every host
+	Table  string // hash of the table: hosts with the same one share what they know of an instant
 
 	Namespace string // the fleet; told to runs
 	Host      string // this host's name, unique in the fleet; required
@@ -37,7 +40,7 @@ type Options struct {
 	MaxAge      time.Duration // of the history; 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
-	StopGrace   time.Duration // how long interrupted handlers may take to return; above every kill grace. 0: 30 s
+	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
 
 	// Boottime reads a clock that goes on while the machine sleeps. Nil: CLOCK_BOOTTIME. In a
 	// testing/synctest bubble pass one that stands still.
@@ -58,12 +61,14 @@ type Scheduler struct {
 	clock  *fleetClock
 	redis  presence
 
+	beaten   bool          // there was a heartbeat; the heart's alone
 	contact  chan struct{} // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
 	killed   chan struct{} // closed by Kill
 	killing  sync.Once
 
+	calls    chan struct{}             // room for single claims and outcomes under way
 	progress atomic.Pointer[time.Time] // of the loop
 
 	work     sync.WaitGroup // races, tries, runs
@@ -79,6 +84,7 @@ type Scheduler struct {
 	table    *table               // in force
 	since    time.Time            // when Redis was first reached, by its clock
 	draining bool                 // this daemon ends
+	refusals map[string]string    // why a job's claims are refused, as logged last
 	drained  bool                 // the host was told to claim nothing
 	epoch    string               // of Redis, at the last heartbeat
 	steering ledger.Steering      // what people had set then
@@ -100,6 +106,9 @@ func New(opt Options) (*Scheduler, error) {
 	if opt.OutputBytes == 0 {
 		opt.OutputBytes = 16 << 10
 	}
+	if opt.Urgent == nil {
+		opt.Urgent = opt.Ledger
+	}
 	tab, err := newTable(opt.Jobs, opt.Table)
 	if err := errors.Join(opt.check(), err); err != nil {
 		return nil, err
@@ -107,8 +116,8 @@ func New(opt Options) (*Scheduler, error) {
 	s := &Scheduler{
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), killed: make(chan struct{}),
-		decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{},
+		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
+		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -193,7 +202,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if s.clock.known() {
-		_ = s.opt.Ledger.Leave(leaving, s.opt.Host) // it is gone after three missed beats anyway
+		_ = s.opt.Ledger.Leave(leaving, s.opt.Host, s.id) // it is gone after three missed beats anyway
 	}
 	return nil
 }
@@ -201,6 +210,19 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // Kill ends every run at once. Run, once its context has ended, then returns without waiting
 // for Options.Drain.
 func (s *Scheduler) Kill() { s.killing.Do(func() { close(s.killed) }) }
+
+// callsAtOnce bounds the single calls to Redis, so that a thousand runs that end together
+// queue here, where waiting costs no deadline, and not for a connection, where it does.
+const callsAtOnce = 16
+
+// call makes one call to Redis when there is room for it, with a deadline that begins then.
+func (s *Scheduler) call(f func(ctx context.Context)) {
+	s.calls <- struct{}{}
+	defer func() { <-s.calls }()
+	ctx, cancel := context.WithTimeout(context.Background(), s.opt.OpTimeout)
+	defer cancel()
+	f(ctx)
+}
 
 // drain waits for what is under way: as long as Drain says, then as long as handlers take to
 // end, then as long as it takes to record that.
@@ -216,7 +238,7 @@ func (s *Scheduler) drain() {
 		return
 	}
 	s.interrupt(fmt.Errorf("%w: the daemon stopped and the drain time of %s was over", jobs.ErrInterrupted, s.opt.Drain))
-	if waitFor(s.opt.StopGrace, done, handlers, s.killed) == done {
+	if waitFor(s.stopGrace(), done, handlers, s.killed) == done {
 		return
 	}
 	s.Kill()
@@ -224,6 +246,20 @@ func (s *Scheduler) drain() {
 		s.end()
 		<-done
 	}
+}
+
+// stopGrace is how long interrupted handlers may take: those that say how long they need, as
+// [jobs.Command] does, get that and some.
+func (s *Scheduler) stopGrace() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest := s.opt.StopGrace
+	for _, r := range s.runs {
+		if h, ok := r.job.Handler.(interface{ Grace() time.Duration }); ok {
+			longest = max(longest, h.Grace()+5*time.Second)
+		}
+	}
+	return longest
 }
 
 func closedAfter(wg *sync.WaitGroup) <-chan struct{} {

@@ -23,6 +23,8 @@ type try struct {
 const (
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = time.Second
+	// refusedBackoff is for a Redis that answers and refuses: a wrong password, a foreign key.
+	refusedBackoff = 5 * time.Second
 	// tidyTries bounds how often a given-up claim is given back while Redis is away; then
 	// its lease has long ended, and the next claim of the job accounts for it.
 	tidyTries = 30
@@ -112,8 +114,10 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 	for {
 		wait := t.backoff
 		switch {
-		case d.Err != nil:
+		case d.Err != nil && unanswered(d.Err):
 			t.backoff = min(2*t.backoff, lastBackoff)
+		case d.Err != nil:
+			t.backoff = min(2*t.backoff, refusedBackoff)
 		case d.Answer == ledger.Early:
 			wait = d.Wait
 		case d.Answer == ledger.Held:
@@ -121,13 +125,14 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		}
 		running := sleep(ctx, wait)
 		if over := s.clock.Now().After(t.due.Deadline); !running || over {
-			if d.Err != nil {
+			if d.Err != nil && unanswered(d.Err) {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
 			return
 		}
-		a := s.ask(ctx, []*try{t})[0]
+		var a answer
+		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] })
 		if s.settle(t, a) { //nolint:contextcheck // giving back outlives the race
 			return
 		}
@@ -140,13 +145,14 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	c := &t.claim
 	log := s.log.With("job", c.Job, "tick", c.Tick)
 	if a.Err != nil {
-		if errors.Is(a.Err, locking.ErrUnavailable) || errors.Is(a.Err, context.Canceled) {
-			return false
+		if !unanswered(a.Err) && s.newRefusal(c.Job, a.Err) {
+			// Somebody must act, and may do so within the start deadline.
+			log.Warn("claim refused by redis", "lock", s.opt.Ledger.LeaseKey(c.Lock), "err", a.Err)
 		}
-		// Asking again changes nothing: somebody must act. The tick is accounted for by the
-		// first claim that succeeds afterwards.
-		log.Warn("claim refused by redis", "lock", s.opt.Ledger.LeaseKey(c.Lock), "err", a.Err)
-		return true
+		return false
+	}
+	if a.Answer != ledger.Future {
+		s.newRefusal(c.Job, nil)
 	}
 	switch a.Answer {
 	case ledger.Won:
@@ -176,11 +182,40 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
 	case ledger.Future:
 		s.forget(c.Job)
-		log.Warn("tick not claimed", "reason", "the newest decided tick lies ahead of redis' clock", "decided", a.Base)
+		if s.newRefusal(c.Job, errFuture) {
+			log.Warn("tick not claimed", "reason", "the newest decided tick lies ahead of redis' clock",
+				"decided", a.Base, "remedy", "rota reset "+c.Job)
+		}
 	default:
 		log.Debug("tick not claimed", "reason", string(a.Answer))
 	}
 	return true
+}
+
+var errFuture = errors.New("scheduler: the cursor lies ahead of redis' clock")
+
+// unanswered tells that a failed claim may have been won: Redis gave no answer, or the answer
+// was lost. Any other error is an answer.
+func unanswered(err error) bool {
+	return errors.Is(err, locking.ErrUnavailable) || errors.Is(err, context.Canceled)
+}
+
+// newRefusal remembers why a job's claims are refused, nil: they are not, and tells whether
+// that is news: one line for a reason, not one a tick.
+func (s *Scheduler) newRefusal(job string, err error) bool {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.refusals[job]
+	if text == "" {
+		delete(s.refusals, job)
+	} else {
+		s.refusals[job] = text
+	}
+	return text != was
 }
 
 func minTime(a, b time.Time) time.Time {
@@ -196,9 +231,8 @@ func (s *Scheduler) giveBack(t *try, reason string) {
 	s.work.Go(func() {
 		wait := firstBackoff
 		for range tidyTries {
-			ctx, cancel := context.WithTimeout(context.Background(), s.opt.OpTimeout)
-			err := s.opt.Ledger.Abandon(ctx, &t.claim, reason)
-			cancel()
+			var err error
+			s.call(func(ctx context.Context) { err = s.opt.Ledger.Abandon(ctx, &t.claim, reason) })
 			if err == nil {
 				return
 			}

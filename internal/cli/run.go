@@ -26,11 +26,17 @@ waits for Redis as long as it takes, at the start and later.`,
 			if err != nil {
 				return err
 			}
-			signals := make(chan os.Signal, 4)
-			signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-			defer signal.Stop(signals)
+			// Channels of their own: signal.Notify drops what finds its channel full, and a storm
+			// of reloads must not swallow the signal that ends the daemon.
+			stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+			signal.Notify(reload, syscall.SIGHUP)
+			// A log whose reader has gone must not end the daemon. Notified, not ignored: runs
+			// would inherit that.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+			defer signal.Reset(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 			return daemon.Run(c.Context(), daemon.Options{
-				Config: cfg, Version: Version(), Logger: daemon.NewLogger(cfg.Log, os.Stderr), Signals: signals,
+				Config: cfg, Version: Version(), Logger: daemon.NewLogger(cfg.Log, os.Stderr), Stop: stop, Reload: reload,
 			})
 		},
 	}

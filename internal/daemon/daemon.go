@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +22,8 @@ type Options struct {
 	Config  *config.Config
 	Version string
 	Logger  *slog.Logger     // required
-	Signals <-chan os.Signal // SIGTERM and SIGINT drain, then kill; SIGHUP is answered
+	Stop    <-chan os.Signal // the first drains, the second kills; needs room for both
+	Reload  <-chan os.Signal // asks for the config to be read again; one that waits is enough
 }
 
 // Run runs the daemon until a signal or the end of ctx drains it. The error is about what it
@@ -45,24 +45,26 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	redis.SetLogger(clientLog{log})
 	login := connect.NewLogin(c.Redis)
-	client, err := connect.OpenAs(c, login)
+	led, closeLedger, err := openLedger(c, login)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }()
-	led, err := ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep})
+	defer closeLedger()
+	// A client of its own for what must not wait behind a thousand claims: renewals, heartbeats.
+	urgent, closeUrgent, err := openLedger(c, login)
 	if err != nil {
 		return err
 	}
+	defer closeUrgent()
 	starter := jobs.NewStarter()
 	defer starter.Close()
 	s, err := scheduler.New(scheduler.Options{
-		Ledger: led, Jobs: c.Table(starter), Table: c.TableHash(),
+		Ledger: led, Urgent: urgent, Jobs: c.Table(starter), Table: c.TableHash(),
 		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
-		Drain: c.Shutdown.Drain, StopGrace: longestKillGrace(c) + 5*time.Second, Logger: log,
+		Drain: c.Shutdown.Drain, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -79,7 +81,18 @@ func Run(ctx context.Context, opt Options) error {
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	re := &reloader{log: log, notify: n, scheduler: s, starter: starter, login: login, current: c}
-	wg.Go(func() { watchSignals(opt.Signals, ended, log, n, re.reload, drain, s.Kill) })
+	wg.Go(func() { watchStop(opt.Stop, ended, log, n, drain, s.Kill) })
+	// Not the same goroutine: a file that does not let itself be read must not delay a stop.
+	go func() {
+		for {
+			select {
+			case <-opt.Reload:
+				re.reload()
+			case <-running.Done():
+				return
+			}
+		}
+	}()
 	wg.Go(func() {
 		n.watchdog(ended, func() time.Time {
 			if running.Err() != nil {
@@ -98,43 +111,35 @@ func Run(ctx context.Context, opt Options) error {
 	return err
 }
 
-func watchSignals(signals <-chan os.Signal, ended <-chan struct{}, log *slog.Logger, n *notifier, reload, drain, kill func()) {
+func watchStop(stop <-chan os.Signal, ended <-chan struct{}, log *slog.Logger, n *notifier, drain, kill func()) {
 	draining := false
 	for {
 		select {
-		case sig := <-signals:
-			switch {
-			case sig == syscall.SIGHUP && draining:
-				log.Info("signal received", "signal", sig.String(), "effect", "none: the daemon is draining")
-			case sig == syscall.SIGHUP:
-				reload()
-			case !draining:
-				draining = true
-				log.Info("signal received", "signal", sig.String(), "effect", "drain; another one kills")
-				n.stopping()
-				drain()
-			default:
+		case sig := <-stop:
+			if draining {
 				log.Warn("signal received", "signal", sig.String(), "effect", "every run is killed")
 				kill()
+				continue
 			}
+			draining = true
+			log.Info("signal received", "signal", sig.String(), "effect", "drain; another one kills")
+			n.stopping()
+			drain()
 		case <-ended:
 			return
 		}
 	}
 }
 
-func longestKillGrace(c *config.Config) time.Duration {
-	var longest time.Duration
-	for _, j := range c.Jobs {
-		longest = max(longest, j.KillGrace)
+func openLedger(c *config.Config, login *connect.Login) (led *ledger.Ledger, closeIt func(), err error) {
+	client, err := connect.OpenAs(c, login)
+	if err != nil {
+		return nil, nil, err
 	}
-	return longest
-}
-
-// clientLog takes go-redis' own lines. What they report is seen by the calls that fail, which
-// say it once; so they are for looking closer only.
-type clientLog struct{ log *slog.Logger }
-
-func (c clientLog) Printf(_ context.Context, format string, v ...any) {
-	c.log.Debug("redis client", "text", fmt.Sprintf(format, v...))
+	led, err = ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep})
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	return led, func() { _ = client.Close() }, nil
 }

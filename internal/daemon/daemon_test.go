@@ -60,7 +60,8 @@ func (s *systemd) next(wantPing bool) map[string]string {
 type running struct {
 	t       *testing.T
 	path    string
-	signals chan os.Signal
+	signals chan os.Signal // that stop
+	reload  chan os.Signal
 	done    chan error
 	log     *lines
 }
@@ -86,7 +87,7 @@ func (r *running) write(more string) {
 
 func start(t *testing.T) *running {
 	t.Helper()
-	r := &running{t: t, path: filepath.Join(t.TempDir(), "rota.toml"), signals: make(chan os.Signal, 4), done: make(chan error, 1), log: &lines{}}
+	r := &running{t: t, path: filepath.Join(t.TempDir(), "rota.toml"), signals: make(chan os.Signal, 2), reload: make(chan os.Signal, 1), done: make(chan error, 1), log: &lines{}}
 	r.write("")
 	cfg, err := config.Load(r.path)
 	if err != nil {
@@ -94,7 +95,7 @@ func start(t *testing.T) *running {
 	}
 	go func() {
 		r.done <- Run(t.Context(), Options{
-			Config: cfg, Version: "test", Signals: r.signals,
+			Config: cfg, Version: "test", Stop: r.signals, Reload: r.reload,
 			Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 	}()
@@ -141,7 +142,7 @@ func TestRun_TellsSystemd(t *testing.T) {
 	reload := func(what, wantStatus string) {
 		t.Helper()
 		before := monotonic(t)
-		r.signals <- syscall.SIGHUP
+		r.reload <- syscall.SIGHUP
 		m := s.next(false)
 		usec, err := strconv.ParseInt(m["MONOTONIC_USEC"], 10, 64)
 		if m["RELOADING"] != "1" || err != nil || usec < before || usec > monotonic(t) {
@@ -212,7 +213,7 @@ func TestRun_ReloadNamesWhatNeedsARestart(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.write("[shutdown]\ndrain = \"5s\"\n[lease]\nttl = \"1m\"\n")
-	r.signals <- syscall.SIGHUP
+	r.reload <- syscall.SIGHUP
 	for range 500 {
 		if r.log.has("table reloaded") {
 			break

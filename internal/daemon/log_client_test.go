@@ -36,7 +36,7 @@ func TestRun_AsAChild(t *testing.T) {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM)
-	if err := Run(t.Context(), Options{Config: cfg, Version: "test", Logger: NewLogger(cfg.Log, os.Stderr), Signals: signals}); err != nil {
+	if err := Run(t.Context(), Options{Config: cfg, Version: "test", Logger: NewLogger(cfg.Log, os.Stderr), Stop: signals}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,6 +90,18 @@ func startChild(t *testing.T, path string) *child {
 	return c
 }
 
+// end drains the daemon and waits until it has ended.
+func (c *child) end() {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		c.t.Fatal(err)
+	}
+	c.wg.Wait()
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Errorf("the daemon = %v, want exit code 0 after a drain; it said\n%s", err, joined(c.all()))
+	}
+}
+
 // all returns the records so far.
 func (c *child) all() []record {
 	c.mu.Lock()
@@ -105,12 +117,12 @@ func (c *child) await(n int, msg string) {
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("no record %q; the daemon said\n%s", msg, said2(c.all()))
+			c.t.Fatalf("no record %q; the daemon said\n%s", msg, joined(c.all()))
 		}
 	}
 }
 
-func said2(records []record) string {
+func joined(records []record) string {
 	var b strings.Builder
 	for _, r := range records {
 		b.WriteString(r.line + "\n")
@@ -118,26 +130,74 @@ func said2(records []record) string {
 	return b.String()
 }
 
+func count(records []record, msg string) int {
+	n := 0
+	for _, r := range records {
+		if r.msg == msg {
+			n++
+		}
+	}
+	return n
+}
+
 // A Redis that is away costs a line when it goes and one when it comes back, however often it is
-// asked meanwhile, by the scheduler and by the pool of the client.
+// asked meanwhile: by the scheduler, and by the pools of the client, whose own lines are there for
+// who asks for debug.
 func TestRun_AwayRedisCostsTwoLines(t *testing.T) {
-	server := redistest.Server(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "rota.toml")
-	text := fmt.Sprintf("namespace = \"t\"\nstate_dir = %q\n[redis]\nurl = \"redis://%s/0\"\nop_timeout = \"300ms\"\n[http]\nlisten = \"\"\n", filepath.Join(dir, "state"), server.Addr())
-	for i := range 5 {
-		text += fmt.Sprintf("[jobs.j%d]\nschedule = \"* * * * * *\"\ncommand = [\"/bin/true\"]\n", i)
+	server := redistest.Server(t, "--appendonly", "yes") // away, and forgets nothing
+	children := map[string]*child{}
+	for _, level := range []string{"info", "debug"} {
+		dir := t.TempDir()
+		text := fmt.Sprintf("namespace = \"t\"\nstate_dir = %q\n[host]\nname = %q\n[redis]\nurl = \"redis://%s/0\"\nop_timeout = \"300ms\"\n"+
+			"[http]\nlisten = \"\"\n[log]\nlevel = %q\n", filepath.Join(dir, "state"), level, server.Addr(), level)
+		for i := range 5 {
+			text += fmt.Sprintf("[jobs.j%d]\nschedule = \"* * * * * *\"\ncommand = [\"/bin/true\"]\n", i)
+		}
+		path := filepath.Join(dir, "rota.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		children[level] = startChild(t, path)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for _, c := range children {
+		c.await(0, "daemon started")
 	}
-	c := startChild(t, path)
-	c.await(0, "run ended")
+	time.Sleep(2500 * time.Millisecond) // so that both have been heard, and their clients have connections
 	server.Stop()
-	c.await(0, "redis went away")
+	for _, c := range children {
+		c.await(0, "redis went away")
+	}
 	time.Sleep(4 * time.Second) // two heartbeats, and 20 ticks
 	server.Start()
-	c.await(0, "redis came back")
-	c.await(len(c.all()), "run ended")
-	fmt.Println(said2(c.all()))
+	for _, c := range children {
+		c.await(0, "redis came back")
+	}
+	time.Sleep(2500 * time.Millisecond) // the pools of a client return one by one, a second apart
+	for _, c := range children {
+		c.end()
+	}
+
+	for level, c := range children {
+		all := c.all()
+		for _, r := range all {
+			if !r.valid {
+				t.Errorf("%s: %q on standard error is no record", level, r.line)
+			}
+			about := strings.Contains(r.line, "redis") || strings.Contains(r.line, "connection refused")
+			if about && r.level != "DEBUG" && r.msg != "redis went away" && r.msg != "redis came back" {
+				t.Errorf("%s: %s; want no such line besides the two", level, r.line)
+			}
+		}
+		for _, msg := range []string{"redis went away", "redis came back"} {
+			if n := count(all, msg); n != 1 {
+				t.Errorf("%s: %d lines %q, want one; the daemon said\n%s", level, n, msg, joined(all))
+			}
+		}
+		own := slices.ContainsFunc(all, func(r record) bool {
+			return r.msg == "redis client" && r.level == "DEBUG" && strings.Contains(r.text, "failed to dial")
+		})
+		if own != (level == "debug") {
+			t.Errorf("%s: the client's own lines are there: %t", level, own)
+		}
+	}
 }

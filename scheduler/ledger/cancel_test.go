@@ -21,16 +21,12 @@ func TestLedger_Cancel(t *testing.T) {
 			}
 		}
 		t.fresh("of a run that goes on: its host is told", func(t *rig) {
-			hints := t.led.Hints(t.ctx())
-			defer func() { _ = hints.Close() }()
-			if _, err := hints.Receive(t.ctx()); err != nil {
-				t.Fatal(err)
-			}
+			hint := t.hints()
 			g := t.win(t.claim(0))
 			ttl := t.do("PTTL", "{t}:run:"+g.Claim.Run).(int64)
 			cancel(t, g.Claim.Run, nil)
-			if m, err := hints.ReceiveMessage(t.ctx()); err != nil || m.Payload != "cancel "+g.Claim.Run {
-				t.Errorf("the hint is %v, %v, want cancel %s", m, err, g.Claim.Run)
+			if got := hint(); got != "cancel "+g.Claim.Run {
+				t.Errorf("the hint is %q, want cancel %s", got, g.Claim.Run)
 			}
 			if a := t.led.Renew(t.ctx(), []*Grant{g})[0]; !a.Renewed || a.Cancel != "ada: upgrade" {
 				t.Errorf("Renew() = %+v, want renewed, and who cancels and why", a)

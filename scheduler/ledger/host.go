@@ -17,6 +17,9 @@ import (
 //go:embed beat.lua
 var beatBody string
 
+//go:embed leave.lua
+var leaveBody string
+
 // BeatEvery is how often a host says that it is there. One that missed three is gone.
 const BeatEvery = 2 * time.Second
 
@@ -135,9 +138,10 @@ func (l *Ledger) Beat(ctx context.Context, self Host, id, after string) (Fleet, 
 	return f, nil
 }
 
-// Leave takes a host out of the fleet: it claims nothing any more, and says so.
-func (l *Ledger) Leave(ctx context.Context, host string) error {
-	if err := commandError(l.client.HDel(ctx, l.keys.hosts(), host)); err != nil {
+// Leave takes a host out of the fleet: it claims nothing any more, and says so. id is the one
+// it beat with; another daemon by that name stays.
+func (l *Ledger) Leave(ctx context.Context, host, id string) error {
+	if _, err := l.leave.Run(ctx, l.client, []string{l.keys.hosts()}, l.keys.prefix, "-", host, id); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil

@@ -49,8 +49,14 @@ func TestLedger_Beat(t *testing.T) {
 		})
 		t.fresh("one that leaves is gone", func(t *rig) {
 			beat(t, Host{Name: "a"}, "0")
-			beat(t, Host{Name: "b"}, "0")
-			if err := t.led.Leave(t.ctx(), "b"); err != nil {
+			beat(t, Host{Name: "b", ID: "1"}, "0")
+			if err := t.led.Leave(t.ctx(), "b", "2"); err != nil {
+				t.Fatal(err)
+			}
+			if f := beat(t, Host{Name: "a"}, "0"); len(f.Hosts) != 2 {
+				t.Errorf("Hosts = %v after another daemon named b left, want a and b", names(f.Hosts))
+			}
+			if err := t.led.Leave(t.ctx(), "b", "1"); err != nil {
 				t.Fatal(err)
 			}
 			if f := beat(t, Host{Name: "a"}, "0"); len(f.Hosts) != 1 {

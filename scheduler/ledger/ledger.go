@@ -33,7 +33,7 @@ type Ledger struct {
 	keep     int
 	fenceTTL time.Duration
 
-	claim, renew, finish, abandon, beat, pause, reset *locking.Script
+	claim, renew, finish, abandon, beat, leave, pause, reset *locking.Script
 }
 
 // New returns a Ledger that talks through client, which stays the caller's to close. Every
@@ -56,6 +56,7 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.finish = script(finishBody)
 	l.abandon = script(abandonBody)
 	l.beat = script(beatBody)
+	l.leave = script(leaveBody)
 	l.pause = script(pauseBody)
 	l.reset = script(resetBody)
 	return l, nil
