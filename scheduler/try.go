@@ -132,7 +132,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 			return
 		}
 		var a answer
-		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] })
+		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
 		if s.settle(t, a) { //nolint:contextcheck // giving back outlives the race
 			return
 		}

@@ -66,5 +66,5 @@ func elsewhere(fd int) bool {
 		unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.V9FS_MAGIC,
 		unix.FUSE_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC,
 		unix.OCFS2_SUPER_MAGIC,
-	}, int64(st.Type))
+	}, int64(st.Type)) //nolint:unconvert // it has 32 bits on some architectures
 }

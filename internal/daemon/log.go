@@ -56,16 +56,16 @@ func newHandler(format string, level slog.Level, w io.Writer) slog.Handler {
 // readable writes durations as people do, not in nanoseconds, times in UTC and errors as what they
 // say, and nothing at greater length than a record has room for.
 func readable(_ []string, a slog.Attr) slog.Attr {
-	switch a.Value.Kind() {
-	case slog.KindDuration:
+	switch kind := a.Value.Kind(); {
+	case kind == slog.KindDuration:
 		a.Value = slog.StringValue(a.Value.Duration().String())
-	case slog.KindTime:
+	case kind == slog.KindTime:
 		if t := a.Value.Time(); t.IsZero() {
 			a.Value = slog.StringValue("")
 		} else {
 			a.Value = slog.TimeValue(t.UTC())
 		}
-	case slog.KindAny:
+	case kind == slog.KindAny:
 		text := said(a.Value.Any())
 		if _, isError := a.Value.Any().(error); isError || fit(text, maxValue) < len(text) {
 			a.Value = slog.StringValue(text)

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -62,7 +61,7 @@ type child struct {
 
 func startChild(t *testing.T, path string) *child {
 	t.Helper()
-	c := &child{t: t, cmd: exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestRun_AsAChild$")}
+	c := &child{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRun_AsAChild$")}
 	c.cmd.Env = append(os.Environ(), childConfig+"="+path)
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := c.cmd.StderrPipe()

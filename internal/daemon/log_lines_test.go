@@ -150,10 +150,12 @@ func TestNewHandler_OneValidLineWhateverAValueHolds(t *testing.T) {
 		"panic":          func(l *slog.Logger, s string) { l.Info("m", "err", &panics{s}) },
 		"nil panic":      func(l *slog.Logger, _ string) { l.Info("m", "err", (*panics)(nil)) },
 		"in a group":     func(l *slog.Logger, s string) { l.Info("m", slog.Group("g", "k", s)) },
-		"below a group":  func(l *slog.Logger, s string) { l.WithGroup("g").Info("m", "msg", s) },
+		"below a group":  func(l *slog.Logger, s string) { l.WithGroup("g").Info("m", slog.MessageKey, s) },
 		"of the logger":  func(l *slog.Logger, s string) { l.With("k", s).Info("m") },
-		"message":        func(l *slog.Logger, s string) { l.Info(s[:min(len(s), 2000)]) },
-		"like a message": func(l *slog.Logger, s string) { l.Info("m", "msg", s) },
+		"message": func(l *slog.Logger, s string) {
+			_ = l.Handler().Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, s, 0))
+		},
+		"like a message": func(l *slog.Logger, s string) { l.Info("m", slog.MessageKey, s) },
 	}
 	for _, format := range formats() {
 		t.Run(format, func(t *testing.T) {

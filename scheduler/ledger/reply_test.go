@@ -53,7 +53,7 @@ func FuzzReadDecision(f *testing.F) {
 	f.Add("paused\n1\ne\n9007199254740991")
 	f.Fuzz(func(t *testing.T, text string) {
 		var list []any
-		for _, s := range strings.Split(text, "\n") {
+		for s := range strings.SplitSeq(text, "\n") {
 			list = append(list, s)
 		}
 		d, g := readDecision("j", locking.Reply{Value: list}, nil)
