@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,6 +124,9 @@ func TestStarter_EndWhileWaiting(t *testing.T) {
 
 // showAProcess is a daemon whose one run shows what it inherited.
 func showAProcess() {
+	// As the daemon does. Go leaves these two alone where they are ignored at the start, as under
+	// nohup, unless somebody asks for them; a job would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 	starter := NewStarter()
 	defer starter.Close()
 	cmd := Command{

@@ -16,6 +16,7 @@ import (
 // other hosts, Redis' clock, runs asked for by hand, ticks given back.
 func (s *Scheduler) heart(ctx context.Context) {
 	var last, refused string
+	var said time.Time
 	for {
 		wait := ledger.BeatEvery
 		err := s.beat(ctx, &last)
@@ -26,9 +27,9 @@ func (s *Scheduler) heart(ctx context.Context) {
 		// password, a missing right) waits for somebody to act: said once for each reason.
 		if err == nil || errors.Is(err, locking.ErrUnavailable) {
 			refused = ""
-		} else if text := err.Error(); text != refused {
-			refused = text
-			s.log.Error("redis refused the heartbeat", "err", err)
+		} else if text := err.Error(); text != refused || time.Since(said) >= remind {
+			refused, said = text, time.Now()
+			s.log.Error("redis refused the heartbeat", "err", err, "effect", "nothing is claimed until somebody acts")
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -61,6 +62,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		s.alarmTwin(f.Before)
 	}
 	s.beaten = true
+	s.compare(f.Hosts)
 	if s.forgot(ctx, f) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
@@ -194,6 +196,11 @@ func (s *Scheduler) listen(ctx context.Context) {
 			switch what, name, _ := strings.Cut(m.Payload, " "); what {
 			case "request", "drain", "open":
 				s.beatSoon()
+			case "lost":
+				job, rest, _ := strings.Cut(name, " ")
+				run, host, _ := strings.Cut(rest, " ")
+				s.log.Warn("run lost", "job", job, "run", run, "host", host, "outcome", "lost",
+					"reason", "its lease ended and its host reported no outcome")
 			case "cancel":
 				if s.runsHere(name) {
 					s.keeper.RenewNow() // the renewal brings who asked, and why
@@ -217,6 +224,37 @@ func (s *Scheduler) runsHere(id string) bool {
 	return false
 }
 
+// compare reports hosts that went without leaving, and hosts whose table is another than this
+// one's: a job that both have at different times runs at both.
+func (s *Scheduler) compare(hosts []ledger.Host) {
+	s.mu.Lock()
+	was, own := s.seen, s.table.hash
+	s.seen = map[string]ledger.Host{}
+	var strange []string
+	for _, h := range hosts {
+		s.seen[h.Name] = h
+		if h.Table != own && h.Name != s.opt.Host {
+			strange = append(strange, h.Name)
+		}
+	}
+	now := s.seen
+	text := strings.Join(strange, " ")
+	news := text != s.strange
+	s.strange = text
+	s.mu.Unlock()
+	for name, h := range was {
+		if _, ok := now[name]; !ok && !h.Draining && name != s.opt.Host {
+			s.log.Warn("host went away", "host", name, "last", h.Beat, "running", h.Running)
+		}
+	}
+	switch {
+	case news && text != "":
+		s.log.Warn("hosts have another table", "hosts", text, "table", own, "effect", "a job that differs may run by both")
+	case news:
+		s.log.Info("hosts have the same table again", "table", own)
+	}
+}
+
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is
 // there. A Redis that is away costs one line when it goes and one when it is back.
 func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
@@ -224,5 +262,10 @@ func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
 		s.log.Warn("redis clock jumped", "now", now)
 		s.keeper.RenewNow()
 	}
-	s.redis.heard(s.log, err)
+	if s.redis.heard(s.log, err) {
+		select {
+		case s.returned <- struct{}{}:
+		default:
+		}
+	}
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,8 @@ func (s *Scheduler) loop(ctx context.Context) {
 	for {
 		select {
 		case <-timer.C:
+		case <-s.returned:
+			s.race(ctx, tab, s.overdue(ctx, tab, s.clock.Now()))
 		case <-s.reloaded:
 			tab = s.current()
 			p.restart(tab.jobs, last) // what is due since then is due in the new table too
@@ -84,8 +87,10 @@ func (s *Scheduler) Progress() time.Time {
 	return time.Time{}
 }
 
-// overdue finds each job's newest tick that may still start and that the ledger does not
-// know decided: what is due when a daemon starts, or wakes up after a sleep.
+// overdue finds each job's newest tick that the ledger does not know decided: what is to be
+// claimed when a daemon starts, when it wakes up after a sleep, and when Redis is back. One that
+// may not start any more is claimed as well: the answer is late, and records it as missed now,
+// not with the job's next tick, which may be a day away.
 func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Due {
 	var due []Due
 	var names []string
@@ -99,12 +104,13 @@ func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Du
 	defer cancel()
 	cursors, _, err := s.opt.Ledger.Cursors(ctx, names)
 	if err != nil {
-		return due // the claims find out, one by one
+		return slices.DeleteFunc(due, func(d Due) bool { return now.After(d.Deadline) })
 	}
 	open := due[:0]
 	for i, d := range due {
 		s.know(d.Job.Name, cursors[i])
-		if d.Tick.After(cursors[i]) {
+		// Without a cursor nothing was ever decided of the job, so nothing was missed.
+		if d.Tick.After(cursors[i]) && (!cursors[i].IsZero() || !now.After(d.Deadline)) {
 			open = append(open, d)
 		}
 	}

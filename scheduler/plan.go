@@ -54,8 +54,8 @@ func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 	}
 }
 
-// newest returns the last tick of a job that starts at or before now. ok is false if there
-// was none, or if its start deadline has passed.
+// newest returns the last tick of a job that starts at or before now. ok is false if there was
+// none. Its start deadline may have passed.
 func newest(j *Job, index int, now time.Time) (d Due, ok bool) {
 	if j.Disabled || j.Schedule == nil {
 		return Due{}, false
@@ -64,8 +64,7 @@ func newest(j *Job, index int, now time.Time) (d Due, ok bool) {
 	if !ok {
 		return Due{}, false
 	}
-	d = dueAt(j, index, tick)
-	return d, !now.After(d.Deadline)
+	return dueAt(j, index, tick), true
 }
 
 // dueAt makes the Due of a tick that is known to be one.

@@ -99,7 +99,7 @@ func TestDue_Deadline(t *testing.T) {
 	}
 }
 
-func TestNewest_TickThatMayStillStart(t *testing.T) {
+func TestNewest_LastTickThatStarted(t *testing.T) {
 	j := job(t, "a", "0 * * * *", nil)
 	for _, c := range []struct {
 		now  string
@@ -107,7 +107,8 @@ func TestNewest_TickThatMayStillStart(t *testing.T) {
 	}{
 		{"2026-01-01 01:00:00", "01:00:00"},
 		{"2026-01-01 01:29:59", "01:00:00"},
-		{"2026-01-01 01:31:00", ""},
+		{"2026-01-01 01:59:59", "01:00:00"},
+		{"2026-01-01 02:00:00", "02:00:00"},
 	} {
 		d, ok := newest(&j, 0, at(c.now))
 		got := ""

@@ -13,35 +13,44 @@ import (
 // error that the client remembered from a moment ago, is no absence.
 const awayAfter = 300 * time.Millisecond
 
-// presence remembers whether Redis answers, so that its absence costs a line when it begins
-// and a line when it ends, and not one a retry.
+// remind is how often a fault that lasts is said again.
+const remind = 5 * time.Minute
+
+// presence remembers whether Redis answers, so that its absence costs a line when it begins,
+// one every five minutes and one when it ends, and not one a retry.
 type presence struct {
 	mu    sync.Mutex
 	since time.Time // of the first failure since the last answer; zero: there was none
-	told  bool      // the log says that it is away
+	told  time.Time // when the log said last that it is away; zero: it did not
 	fails int       // since the last answer
 }
 
 // heard takes in one answer or failure. An error that is an answer of Redis, such as a refused
-// permission, shows that it is there.
-func (p *presence) heard(log *slog.Logger, err error) {
+// permission, shows that it is there. It tells whether Redis is back from an absence.
+func (p *presence) heard(log *slog.Logger, err error) (back bool) {
 	if err != nil && !errors.Is(err, locking.ErrUnavailable) {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
-		if p.told {
+		back = !p.told.IsZero()
+		if back {
 			log.Info("redis came back", "after", time.Since(p.since).Round(time.Millisecond), "failures", p.fails)
 		}
-		p.since, p.told, p.fails = time.Time{}, false, 0
-		return
+		p.since, p.told, p.fails = time.Time{}, time.Time{}, 0
+		return back
 	}
 	if p.fails++; p.since.IsZero() {
 		p.since = time.Now()
 	}
-	if !p.told && time.Since(p.since) >= awayAfter {
-		p.told = true
-		log.Warn("redis went away", "err", err)
+	switch {
+	case p.told.IsZero() && time.Since(p.since) >= awayAfter:
+		p.told = time.Now()
+		log.Warn("redis went away", "err", err, "effect", "nothing is claimed until it is back")
+	case !p.told.IsZero() && time.Since(p.told) >= remind:
+		p.told = time.Now()
+		log.Warn("redis is still away", "since", p.since, "err", err)
 	}
+	return false
 }

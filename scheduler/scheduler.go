@@ -65,6 +65,7 @@ type Scheduler struct {
 	contact  chan struct{} // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
+	returned chan struct{} // Redis is back
 	killed   chan struct{} // closed by Kill
 	killing  sync.Once
 
@@ -94,6 +95,8 @@ type Scheduler struct {
 	reopened map[string]time.Time // the open tick last tried, by job
 	runs     map[locking.Token]*run
 	twins    map[string]bool
+	strange  string                 // the hosts with another table, as logged last
+	seen     map[string]ledger.Host // at the last heartbeat
 }
 
 // New checks the options and makes a Scheduler. All their faults are in one error.
@@ -115,7 +118,7 @@ func New(opt Options) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
-		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), killed: make(chan struct{}),
+		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
 		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}

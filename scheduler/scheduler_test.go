@@ -299,3 +299,38 @@ func TestScheduler_ManualRun(t *testing.T) {
 		}
 	})
 }
+
+// A tick that nobody could start in time is in the ledger as soon as somebody is there to write
+// it, not with the job's next tick, which may be a day away.
+func TestScheduler_MissedTickIsRecordedAtOnce(t *testing.T) {
+	outages := map[string]func(f *fleet, h *host, j Job){
+		"all hosts were down": func(f *fleet, h *host, j Job) {
+			h.stop()
+			<-h.ended
+			time.Sleep(20 * time.Minute)
+			f.start("h1", nil, j)
+		},
+		"redis was away": func(f *fleet, _ *host, _ Job) {
+			f.redis.SetError("LOADING Redis is loading the dataset in memory")
+			time.Sleep(20 * time.Minute)
+			f.redis.SetError("")
+		},
+	}
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				j := job(t, "hourly", "0 * * * *", f.handler(time.Second))
+				j.StartDeadline = time.Minute
+				h := f.start("h0", nil, j)
+				time.Sleep(time.Hour + 50*time.Minute) // it ran at 01:00
+				outage(f, h, j)
+				time.Sleep(10 * time.Second)
+				e := f.history("hourly")
+				if len(e) != 2 || e[1].Outcome != ledger.OutcomeMissed || !e[1].Tick.Equal(e[0].Tick.Add(time.Hour)) {
+					t.Errorf("ten minutes after 02:00 the history is %v, want the tick of 02:00 missed", e)
+				}
+			})
+		})
+	}
+}

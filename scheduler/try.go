@@ -43,8 +43,14 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		Table: tab.hash, Index: d.Index,
 	}}
 	if j.Schedule != nil {
-		t.claim.Count = func(after, until time.Time) (int, time.Time, time.Time) {
-			return j.Schedule.Count(after, until, maxGap)
+		// The ledger asks when it is about to record ticks that nobody ran.
+		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {
+			n, first, last = j.Schedule.Count(after, until, maxGap)
+			if n > 0 {
+				s.log.Warn("ticks were not run", "job", j.Name, "count", n, "tick", first, "until", last,
+					"reason", "nobody claimed them in time, or a pause; rota history has which")
+			}
+			return n, first, last
 		}
 	}
 	return t
@@ -133,7 +139,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		}
 		var a answer
 		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
-		if s.settle(t, a) { //nolint:contextcheck // giving back outlives the race
+		if s.settle(t, a) {                                            //nolint:contextcheck // giving back outlives the race
 			return
 		}
 		d = a.Decision

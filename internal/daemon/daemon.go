@@ -74,7 +74,7 @@ func Run(ctx context.Context, opt Options) error {
 		log.Warn("config warning", "warning", w)
 	}
 	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
-		"namespace", c.Namespace, "config", c.Path, "table", c.TableHash())
+		"namespace", c.Namespace, "url", c.Redis.URL, "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)
 	defer drain()
 	n := &notifier{log}

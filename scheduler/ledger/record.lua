@@ -170,6 +170,7 @@ local function add_lost(r, now, expire)
   end
   local at = add_run(f, expire)
   note(r.run_id, expire, 'lost', at, 'fail', add_fail(f, at, expire))
+  redis.pcall('PUBLISH', ns .. 'events', 'lost ' .. job .. ' ' .. r.run_id .. ' ' .. r.run_host)
 end
 
 -- drop_lost takes back what add_lost wrote, by the ids in the run's key.
