@@ -56,7 +56,7 @@ fuzz: toolchain ## Each fuzz target for FUZZTIME (10s), one after the other
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | \
 	while IFS=: read -r file name; do \
 		echo "$${file%/*} $$name"; \
-		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$${file%/*}" </dev/null || exit 1; \
 	done
 
 # bench/ is a module of its own. It reports allocations where they mean something, and has tests,

@@ -50,6 +50,9 @@ func open(c *config.Config, opt *redis.Options) *redis.Client {
 	opt.ReadTimeout = c.Redis.OpTimeout
 	opt.WriteTimeout = c.Redis.OpTimeout
 	opt.PoolTimeout = c.Redis.OpTimeout
+	// One pool for everything. A second one for pipelines would hand out its last dial error for
+	// up to a second after Redis is back, while the first works already.
+	opt.PipelinePoolSize = -1
 	// The mode looks the address up in DNS, at every start, for a service that only some hosted
 	// servers have.
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

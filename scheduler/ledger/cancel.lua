@@ -10,10 +10,10 @@
 local run = ARGV[3]
 local now = redis_time()
 local kept, lease, err
-kept, err = ask('HMGET', KEYS[1], 'job', 'lock', 'ended')
+kept, err = ask('HMGET', KEYS[1], 'job', 'lock')
 if err then return err end
 if not kept[1] then return { 'unknown', int(now) } end
-if kept[3] or not kept[2] then return { 'ended', int(now) } end
+if not kept[2] then return { 'ended', int(now) } end -- all that is known is that its end was reported
 lease, err = lease_peek(kept[2])
 if err then return err end
 if not lease or string.match(lease.holder, '^[^/]*/[^/]*/(.*)$') ~= run then return { 'ended', int(now) } end

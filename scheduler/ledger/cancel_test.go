@@ -53,6 +53,7 @@ func TestLedger_Cancel(t *testing.T) {
 		ended := map[string]func(t *rig, g *Grant){
 			"that succeeded":                     func(t *rig, g *Grant) { t.end(g, "succeeded") },
 			"whose lease expired":                func(t *rig, g *Grant) { t.expire(g.Claim) },
+			"of which Redis knows the end alone": func(t *rig, g *Grant) { t.do("FLUSHALL"); t.end(g, "failed") },
 			"whose outcome came late":            func(t *rig, g *Grant) { t.expire(g.Claim); t.end(g, "failed") },
 			"whose lock is another's by now":     func(t *rig, g *Grant) { t.expire(g.Claim); t.win(t.claim(0, by("b"))) },
 			"whose lock is another job's by now": func(t *rig, g *Grant) { t.expire(g.Claim); t.win(t.claim(0, ofJob("k"))) },

@@ -237,6 +237,9 @@ func TestLedger_Resume(t *testing.T) {
 			if s := t.state(); s.Pause != nil || s.FleetPause == nil || !s.Paused {
 				t.Errorf("State() = %+v after the job was resumed, want paused with the fleet", s)
 			}
+			if got := t.steering().Paused; len(got) != 1 || got[AllJobs].By != bob {
+				t.Errorf("Steering().Paused = %v after the job was resumed, want the fleet's alone", got)
+			}
 		})
 	})
 }
