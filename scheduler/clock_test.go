@@ -105,8 +105,8 @@ func TestScheduler_ClaimWithoutReply(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		proxy.Heal()
 		runs, others := f.accounts(j, from, from.Add(29*time.Second))
-		if runs < 3 || others != 0 || len(f.runs) != runs {
-			t.Errorf("%d runs, %d other entries, the handler was called %d times; want 3, 0 and 3", runs, others, len(f.runs))
+		if runs < 3 || others != 0 || len(f.ran()) != runs {
+			t.Errorf("%d runs, %d other entries, the handler was called %d times; want 3, 0 and 3", runs, others, len(f.ran()))
 		}
 	})
 }

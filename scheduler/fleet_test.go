@@ -68,6 +68,13 @@ func (f *fleet) handler(d time.Duration) jobs.Handler {
 	})
 }
 
+// ran returns the runs whose handlers were called so far.
+func (f *fleet) ran() []jobs.Run {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.runs)
+}
+
 // host is one running scheduler.
 type host struct {
 	*Scheduler

@@ -26,7 +26,7 @@ func TestScheduler_OneRunATick(t *testing.T) {
 			t.Errorf("accounts: %d runs and %d ticks without one, want 20 or more and none", runs, others)
 		}
 		hosts := map[string]bool{}
-		for _, r := range f.runs {
+		for _, r := range f.ran() {
 			hosts[r.Host] = true
 		}
 		if len(hosts) < 2 {
@@ -211,7 +211,7 @@ func TestScheduler_NewJobDoesNotRunRetroactively(t *testing.T) {
 		time.Sleep(10 * time.Minute) // the tick of the full hour is 10 minutes old
 		f.start("h0", nil, j)
 		time.Sleep(10 * time.Minute)
-		if n := len(f.runs); n != 0 {
+		if n := len(f.ran()); n != 0 {
 			t.Errorf("a job loaded ten minutes after its tick ran %d times, want 0", n)
 		}
 	})
@@ -229,7 +229,7 @@ func TestScheduler_TickWithinDeadlineRunsAfterRestart(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		f.start("h1", nil, j)
 		time.Sleep(time.Minute)
-		if n := len(f.runs); n != 1 {
+		if n := len(f.ran()); n != 1 {
 			t.Fatalf("the tick ran %d times, want once, ten minutes late", n)
 		}
 		if e := f.history("hourly")[0]; e.Lag() < 10*time.Minute {

@@ -164,20 +164,18 @@ func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, clai
 }
 
 // next is the next tick that can run, if nobody changes anything. One that is due at the very end
-// of a pause is inside, and the cursor's own is decided.
+// of a pause is inside, and the cursor's own is decided. A pause without an end has it beyond the
+// last tick there is.
 func (v *jobView) next(now time.Time) (time.Time, bool) {
+	if !v.Enabled {
+		return time.Time{}, false
+	}
 	after := now
 	if v.Pause != nil {
-		if !v.Pause.Ends() {
-			return time.Time{}, false
-		}
 		after = v.Pause.Until
 	}
 	if v.cursor.After(after) {
 		after = v.cursor
-	}
-	if !v.Enabled {
-		return time.Time{}, false
 	}
 	return v.job.Schedule.Next(after)
 }
