@@ -8,6 +8,7 @@ GO        ?= go
 PKG       ?= ./...
 TESTFLAGS ?=
 FUZZTIME  ?= 10s
+SEEDS     ?= 4000
 ARGS      ?=
 
 # Per package. A test that hangs must end with its goroutines' stacks, not with the CI's patience.
@@ -52,6 +53,9 @@ lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the li
 	@$(LINT) config verify
 	@$(LINT) run
 
+soak: deps-or-hint ## The claim's model with many more seeds a policy (SEEDS=4000)
+	ROTA_MODEL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 2h -run TestModel -v ./scheduler/ledger
+
 fuzz: toolchain ## Each fuzz target for FUZZTIME (10s), one after the other
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | \
 	while IFS=: read -r file name; do \
@@ -95,4 +99,4 @@ toolchain:
 	@command -v $(GO) >/dev/null || { echo 'rota: go is not in PATH; Go 1.26 or newer builds it' >&2; \
 		echo 'rota: hint: https://go.dev/dl/' >&2; exit 1; }
 
-.PHONY: demo build test race lint fuzz bench cover fmt deps clean help deps-or-hint toolchain
+.PHONY: demo build test race lint soak fuzz bench cover fmt deps clean help deps-or-hint toolchain

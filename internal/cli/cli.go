@@ -4,9 +4,11 @@
 // go to standard error. Commands return errors; [Main] prints them, prefixed "rota:", and
 // turns them into the exit codes that scripts rely on.
 //
-// The commands that ask about the fleet read the ledger and write nothing, except trigger,
-// which files a request. Each call to Redis ends by redis.op_timeout of the config, and what it
-// brought from there is shown without the characters that would move a terminal's cursor.
+// The commands that ask about the fleet read the ledger and write nothing. Those that steer it
+// (trigger, pause, resume, drain, cancel, reset) write what is wanted, by whom and why, and leave
+// the rest to the daemons; all but trigger may be said twice. Each call to Redis ends by
+// redis.op_timeout of the config, and what it brought from there is shown without the characters
+// that would move a terminal's cursor.
 package cli
 
 import (

@@ -66,6 +66,7 @@ func (a *app) drain(ctx context.Context, args []string, f drainFlags) error {
 	if !f.undo && !isName(host) {
 		return usage("drain: %q cannot be a host: names are 1 to 64 of A-Z a-z 0-9 . _ -", host)
 	}
+	// All questions come before the change: where one is not answered, nothing was changed.
 	hosts, err := ask(ctx, s, s.led.Hosts)
 	if err != nil {
 		return err
@@ -92,6 +93,7 @@ func (a *app) drain(ctx context.Context, args []string, f drainFlags) error {
 	case done:
 		return a.answer(f.json, object, "%s claims again", plain(host))
 	}
+	// It is as it should be, so this is no failure; unless another one was meant.
 	if hint := didYouMean(nearest(host, slices.Sorted(maps.Keys(before.Drained)))); hint != "" {
 		a.hint("%s", plain(hint))
 	}

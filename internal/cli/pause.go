@@ -62,6 +62,7 @@ func (a *app) pause(ctx context.Context, args []string, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
+	// Looked at before anything is changed: who replaces a pause without knowing should learn it.
 	before, err := t.state(ctx, s)
 	if err != nil {
 		return err
@@ -72,7 +73,6 @@ func (a *app) pause(ctx context.Context, args []string, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
-	// Somebody else may count on the end that was set before.
 	if was := t.own(&before); was != nil {
 		a.note("this replaces a pause of %s: %s", t, pausedText(was, stamp(was.Until)))
 	}

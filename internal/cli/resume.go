@@ -44,6 +44,8 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 	if err != nil {
 		return err
 	}
+	// Two pauses look like one to whoever waits for the job: what is left is said, not only what
+	// has ended.
 	left, err := s.stillPaused(ctx, t)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ const (
 )
 
 func TestModel(t *testing.T) {
-	seeds := uint64(100)
+	seeds := uint64(400)
 	if underRace {
 		seeds = 15
 	}

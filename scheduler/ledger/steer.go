@@ -46,6 +46,9 @@ func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by
 // Resume ends a pause. False: there was none. The end of the fleet's pause leaves jobs that
 // are paused by themselves as they are, and the other way round. The ticks inside a pause are
 // recorded with who paused; of by, who resumes, nothing is kept.
+//
+// Said again it changes nothing, so an error that matches [locking.ErrUnavailable], after which
+// it is not known whether the pause has ended, is answered by asking again.
 func (l *Ledger) Resume(ctx context.Context, job string, by By) (bool, error) {
 	r, err := l.callPause(ctx, job, "resume", 0, by, 0)
 	if err != nil {
@@ -116,7 +119,8 @@ func (l *Ledger) hint(ctx context.Context, text string) {
 }
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
-// was, zero if there was none; false: it did not lie ahead, and nothing was changed.
+// was, zero if there was none; false: it did not lie ahead, and nothing was changed. Ticks
+// up to now count as decided: none of them is caught up. It may be repeated after an error.
 func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool, err error) {
 	v, err := l.reset.Run(ctx, l.client, []string{l.keys.record(job)}, l.keys.prefix, job)
 	if err != nil {

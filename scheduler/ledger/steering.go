@@ -15,11 +15,13 @@ type Steering struct {
 	Paused  map[string]Hold // by job; under [AllJobs] the fleet's. Some may have ended
 }
 
+// readSteering reads two hashes that anybody may have written to. What cannot be read as a pause
+// is none; a host that is named is drained, whoever named it and however.
 func readSteering(drain, paused map[string]string) Steering {
 	s := Steering{Drained: map[string]By{}, Paused: map[string]Hold{}}
 	for host, text := range drain {
 		var by By
-		_ = json.Unmarshal([]byte(text), &by) // whoever wrote it: the host is drained all the same
+		_ = json.Unmarshal([]byte(text), &by)
 		s.Drained[host] = by
 	}
 	if h, ok := readHold(paused["from"], paused["until"], paused["who"], paused["why"]); ok {
@@ -36,7 +38,8 @@ func readSteering(drain, paused map[string]string) Steering {
 	return s
 }
 
-// Steering reads what people have set.
+// Steering reads what people have set. A key of another type is an error that matches
+// locking.ErrConflict and names it.
 func (l *Ledger) Steering(ctx context.Context) (Steering, error) {
 	pipe := l.client.Pipeline()
 	drain := pipe.HGetAll(ctx, l.keys.drain())
