@@ -128,7 +128,7 @@ func TestCommand_CauseDecides(t *testing.T) {
 			// It answers SIGTERM with success, and is believed only as to its code.
 			cmd := command(Shell("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")...)
 			got := cmd.Run(endsWith(t, c.cause, ready(&run)), run)
-			check(t, "after "+c.cause.Error(), got, c.outcome, 0, c.cause.Error())
+			check(t, "after "+c.cause.Error(), got, c.outcome, 0, words(c.cause))
 			wantNone(t, run.ID)
 		})
 		t.Run(string(c.outcome)+" before it started", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestCommand_CauseDecides(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(c.cause)
 			got := command("echo", "started").Run(ctx, run)
-			check(t, "after "+c.cause.Error(), got, c.outcome, -1, c.cause.Error())
+			check(t, "after "+c.cause.Error(), got, c.outcome, -1, words(c.cause))
 			if !got.Started.IsZero() || got.Ended.IsZero() || out.Total() != 0 {
 				t.Errorf("started %v, ended %v, printed %q; want zero, a time, nothing", got.Started, got.Ended, out)
 			}
@@ -149,12 +149,12 @@ func TestCommand_KillAlone(t *testing.T) {
 		run, _ := testRun(t)
 		run.Kill = ready(&run)
 		got := command(Shell("echo ready; exec sleep 300")...).Run(t.Context(), run)
-		check(t, "killed", got, Lost, 137, "jobs: lease lost; ended by SIGKILL")
+		check(t, "killed", got, Lost, 137, "lease lost; ended by SIGKILL")
 	})
 	t.Run("keeps it from starting", func(t *testing.T) {
 		run, _ := testRun(t)
 		run.Kill = now()
-		check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "jobs: lease lost")
+		check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "lease lost")
 	})
 }
 

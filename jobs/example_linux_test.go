@@ -34,5 +34,5 @@ func ExampleCommand() {
 
 	// Output:
 	// tick 2026-11-29T02:00:00Z under token 1795968430725800
-	// timed_out 143 - jobs: timed out after 500ms
+	// timed_out 143 - timed out after 500ms
 }

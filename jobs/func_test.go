@@ -23,11 +23,11 @@ func TestFunc_Outcomes(t *testing.T) {
 	}{
 		{"nil is success", nil, nil, Succeeded, ""},
 		{"an error is a failure", nil, broken, Failed, "disk full"},
-		{"the cause decides over an error", ErrTimedOut, broken, TimedOut, ErrTimedOut.Error()},
-		{"the cause decides over nil", ErrTimedOut, nil, TimedOut, ErrTimedOut.Error()},
-		{"the cause's words count", lost, nil, Lost, "jobs: lease lost: not ours any more"},
-		{"cancelled", ErrCancelled, context.Canceled, Cancelled, ErrCancelled.Error()},
-		{"interrupted", ErrInterrupted, context.Canceled, Interrupted, ErrInterrupted.Error()},
+		{"the cause decides over an error", ErrTimedOut, broken, TimedOut, words(ErrTimedOut)},
+		{"the cause decides over nil", ErrTimedOut, nil, TimedOut, words(ErrTimedOut)},
+		{"the cause's words count", lost, nil, Lost, "lease lost: not ours any more"},
+		{"cancelled", ErrCancelled, context.Canceled, Cancelled, words(ErrCancelled)},
+		{"interrupted", ErrInterrupted, context.Canceled, Interrupted, words(ErrInterrupted)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFunc_Panic(t *testing.T) {
 			cancel(ErrLost)
 			panic("boom")
 		}).Run(ctx, Run{Output: out})
-		if want := ErrLost.Error() + "; then panic: boom"; got.Outcome != Lost || got.Reason != want {
+		if want := words(ErrLost) + "; then panic: boom"; got.Outcome != Lost || got.Reason != want {
 			t.Errorf("Run = %s, %q; want lost, %q", got.Outcome, got.Reason, want)
 		}
 	})

@@ -26,7 +26,7 @@ const slack = 3 * time.Second
 func TestCommand_TimeoutEndsGroup(t *testing.T) {
 	run, _ := testRun(t)
 	got := command("sh", "-c", "echo ready; sleep 300; true").Run(endsWith(t, ErrTimedOut, ready(&run)), run)
-	check(t, "sleep in a shell", got, TimedOut, 143, ErrTimedOut.Error())
+	check(t, "sleep in a shell", got, TimedOut, 143, words(ErrTimedOut))
 	within(t, got, 0)
 	wantNone(t, run.ID)
 }
@@ -36,7 +36,7 @@ func TestCommand_TimeoutContinues(t *testing.T) {
 	run, out := testRun(t)
 	cmd := command(Shell("trap 'echo bye; exit 0' TERM; echo ready; kill -STOP $$; echo went on")...)
 	got := cmd.Run(endsWith(t, ErrTimedOut, after(t, ready(&run), 200*time.Millisecond)), run)
-	check(t, "stopped", got, TimedOut, 0, ErrTimedOut.Error())
+	check(t, "stopped", got, TimedOut, 0, words(ErrTimedOut))
 	within(t, got, 200*time.Millisecond)
 	if !strings.HasPrefix(out.String(), "ready\nbye\n") {
 		t.Errorf("printed %q, want ready, bye", out)
@@ -52,7 +52,7 @@ func TestCommand_GraceThenKill(t *testing.T) {
 	cmd := command("sh", "-c", stubborn)
 	cmd.KillGrace = 400 * time.Millisecond
 	got := cmd.Run(endsWith(t, ErrTimedOut, ready(&run)), run)
-	check(t, "SIGTERM ignored", got, TimedOut, 137, ErrTimedOut.Error()+"; ended by SIGKILL")
+	check(t, "SIGTERM ignored", got, TimedOut, 137, words(ErrTimedOut)+"; ended by SIGKILL")
 	within(t, got, 400*time.Millisecond)
 	wantNone(t, run.ID)
 }
@@ -62,7 +62,7 @@ func TestCommand_NoGrace(t *testing.T) {
 	cmd := command("sh", "-c", stubborn)
 	cmd.KillGrace = 0
 	got := cmd.Run(endsWith(t, ErrCancelled, ready(&run)), run)
-	check(t, "SIGTERM ignored", got, Cancelled, 137, ErrCancelled.Error()+"; ended by SIGKILL")
+	check(t, "SIGTERM ignored", got, Cancelled, 137, words(ErrCancelled)+"; ended by SIGKILL")
 	within(t, got, 0)
 }
 
@@ -88,7 +88,7 @@ func TestCommand_LossIsKilledByKill(t *testing.T) {
 			cmd := command("sh", "-c", stubborn)
 			cmd.KillGrace = c.grace
 			got := cmd.Run(endsWith(t, c.cause, told), run)
-			check(t, "SIGTERM ignored", got, c.outcome, 137, c.cause.Error()+"; ended by SIGKILL")
+			check(t, "SIGTERM ignored", got, c.outcome, 137, words(c.cause)+"; ended by SIGKILL")
 			within(t, got, c.least)
 		})
 	}
@@ -129,7 +129,7 @@ func TestCommand_TimeoutEndsSessions(t *testing.T) {
 	cmd := command(Shell("setsid sh -c 'trap \"echo bye\" TERM; echo ready; sleep 300' & wait; echo waited")...)
 	// A shell acts on a trap when its child has ended, so the child must be there to be signalled.
 	got := cmd.Run(endsWith(t, ErrTimedOut, after(t, ready(&run), 300*time.Millisecond)), run)
-	check(t, "setsid", got, TimedOut, 143, ErrTimedOut.Error())
+	check(t, "setsid", got, TimedOut, 143, words(ErrTimedOut))
 	if !strings.Contains(out.String(), "bye") {
 		t.Errorf("the session printed %q, want bye: SIGTERM must reach it before SIGKILL", out)
 	}

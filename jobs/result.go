@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,8 @@ type Result struct {
 	Ended   time.Time // when the last of it was gone
 }
 
-// EndOf tells the outcome and the reason that the end of ctx gives a run. ok is false while ctx
+// EndOf tells the outcome that the end of ctx gives a run, and the reason, for a person: what the
+// cause says, without this package's name. ok is false while ctx
 // is not done. An end without one of this package's causes counts as [Interrupted].
 func EndOf(ctx context.Context) (outcome Outcome, reason string, ok bool) {
 	if ctx.Err() == nil {
@@ -58,8 +60,11 @@ func EndOf(ctx context.Context) (outcome Outcome, reason string, ok bool) {
 	default:
 		outcome = Interrupted
 	}
-	return outcome, cause.Error(), true
+	return outcome, words(cause), true
 }
+
+// words is what a cause says to a person.
+func words(cause error) string { return strings.TrimPrefix(cause.Error(), "jobs: ") }
 
 // endOf is [EndOf] for a handler, which may also be told to be gone through kill alone. That is
 // a lease about to end.
@@ -69,7 +74,7 @@ func endOf(ctx context.Context, kill <-chan struct{}) (outcome Outcome, reason s
 	}
 	select {
 	case <-kill:
-		return Lost, ErrLost.Error(), true
+		return Lost, words(ErrLost), true
 	default:
 		return "", "", false
 	}

@@ -164,6 +164,6 @@ func TestCommand_TextFileBusy(t *testing.T) {
 		run, _ := testRun(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(busyPause/3, func() { cancel(ErrCancelled) })
-		check(t, "cancelled in the pause", command(path).Run(ctx, run), Cancelled, -1, ErrCancelled.Error())
+		check(t, "cancelled in the pause", command(path).Run(ctx, run), Cancelled, -1, words(ErrCancelled))
 	})
 }

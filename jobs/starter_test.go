@@ -117,9 +117,9 @@ func TestStarter_EndWhileWaiting(t *testing.T) {
 	cmd := command("/bin/true")
 	cmd.Starter = stuck
 	got := cmd.Run(endsWith(t, ErrTimedOut, after(t, now(), 50*time.Millisecond)), run)
-	check(t, "timed out", got, TimedOut, -1, ErrTimedOut.Error())
+	check(t, "timed out", got, TimedOut, -1, words(ErrTimedOut))
 	run.Kill = after(t, now(), 50*time.Millisecond)
-	check(t, "killed", cmd.Run(t.Context(), run), Lost, -1, ErrLost.Error())
+	check(t, "killed", cmd.Run(t.Context(), run), Lost, -1, words(ErrLost))
 }
 
 // showAProcess is a daemon whose one run shows what it inherited.

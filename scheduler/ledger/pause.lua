@@ -5,6 +5,8 @@
 --       0: until resumed  5 who  6 why  7 expire of the record  8 restore: since when
 -- Reply { 1 if it changed anything, now, from, until }
 local all = ARGV[2] == '-'
+local _, wrong = ask('HLEN', ns .. 'paused')
+if wrong then return wrong end
 local length, who, why, expire = tonumber(ARGV[4]), ARGV[5], ARGV[6], tonumber(ARGV[7])
 local now = redis_time()
 local FLEET = ns .. 'paused'
