@@ -44,9 +44,9 @@ if manual then
   return { own and '1' or '0', int(now) }
 end
 if not own then
-  -- Another run has the slot. If it is for the same tick, or an entry says what became of
-  -- that, there is nothing to add; else nobody will look at the tick again.
-  if r.run_tick ~= tick and not settled then
+  -- Another run has the slot, so nobody will look at the tick again. There is nothing to add
+  -- if that run was its rerun, or if an entry says that there will be none.
+  if not settled then
     if before then -- the tick did run, once
       add_skip('skipped', tonumber(tick), 0, 1, 'its rerun was given back, and superseded by a newer run', expire)
     else

@@ -270,10 +270,12 @@ func TestAbandon_OfAnUnknownClaim(t *testing.T) {
 			t.want("won", t.answering(q, by("b")))
 		})
 		t.fresh("a run that ended is not given back", func(t *rig) {
-			g := t.ran(0)
-			t.abandon(g.Claim)
+			older, newer := t.ran(-1), t.ran(0)
+			for _, g := range []*Grant{older, newer} {
+				t.unchangedBy("Abandon() of a run that ended, not even", func() { t.abandon(g.Claim) })
+			}
 			t.want("already", t.claim(0))
-			t.wantHistory("0 succeeded scheduled on a")
+			t.wantHistory("-1 succeeded scheduled on a", "0 succeeded scheduled on a")
 		})
 		t.fresh("what it leaves behind expires", func(t *rig) {
 			c := t.claim(0)

@@ -132,6 +132,16 @@ func TestClaim_HeldByAnother(t *testing.T) {
 			t.end(g, "succeeded")
 			t.want("already", t.claim(0, shared))
 		})
+		t.fresh("consecutive ticks that two runs kept from running are two entries", func(t *rig) {
+			k := func(c *Claim) { c.Job = "k" }
+			g := t.win(t.claim(-3, shared, k))
+			t.want("held skipped", t.claim(-2, shared))
+			t.want("held skipped", t.claim(-1, shared))
+			t.end(g, "succeeded")
+			t.win(t.claim(0, shared, k))
+			t.want("held skipped", t.claim(0, shared))
+			t.wantHistory("-2…-1 (2) skipped", "0 skipped")
+		})
 		t.fresh("so does whoever holds the lock by hand", func(t *rig) {
 			t.do("SET", "{t}:lock:j", "ab12|7|5000|somebody at a shell", "PX", 5000)
 			if d := t.want("held skipped", t.claim(0)); d.Holder != "somebody at a shell" || d.HolderRun != "" || d.Fence != 7 {

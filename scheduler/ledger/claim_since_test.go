@@ -63,29 +63,29 @@ func TestClaim_SinceOfTwoTables(t *testing.T) {
 // What a daemon knows decided carries the cursor over a Redis that forgot.
 func TestClaim_KnownAfterFlush(t *testing.T) {
 	onEach(t, func(t *rig) {
-		known := func(n int) func(*Claim) { return func(c *Claim) { c.Known = t.tick(n) } }
+		known := func(at time.Time) func(*Claim) { return func(c *Claim) { c.Known = at } }
 		flush := func(t *rig) { t.do("FLUSHALL"); t.do("SET", "{t}:epoch", "1-x") }
 		t.fresh("a tick that ran is not run again", func(t *rig) {
 			t.ran(0)
 			t.do("FLUSHALL")
-			t.want("already", t.claim(0, by("b"), known(0)))
+			t.want("already", t.claim(0, by("b"), known(t.tick(0))))
 			t.want("already", t.claim(0, by("c"))) // nor by a host that knows nothing
 		})
 		t.fresh("what it does not know decided was missed", func(t *rig) {
 			t.ran(-3)
 			flush(t)
-			t.win(t.claim(0, known(-3)))
+			t.win(t.claim(0, known(t.tick(-3))))
 			t.wantHistory("-2…-1 (2) missed", "0 running scheduled on a")
 		})
 		t.fresh("it never moves the cursor back", func(t *rig) {
 			t.ran(0)
-			t.want("already", t.claim(-1, known(-5)))
+			t.want("already", t.claim(-1, known(t.tick(-5))))
 			if s := t.state(); !s.Cursor.Equal(t.tick(0)) {
 				t.Errorf("State().Cursor = %v, want tick 0", s.Cursor)
 			}
 		})
 		t.fresh("a host whose own clock ran ahead is not believed", func(t *rig) {
-			t.want("won", t.claim(0, known(5)))
+			t.want("won", t.claim(0, known(t.tick(5))))
 		})
 		t.fresh("up to a second ahead it is", func(t *rig) {
 			t.want("already", t.claim(0, func(c *Claim) { c.Known = t.now().Add(500 * time.Millisecond) }))
