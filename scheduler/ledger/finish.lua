@@ -7,7 +7,8 @@
 -- Reply { 1 if the lease was still the caller's, now, waiting tick }
 --
 -- Sent again after a lost reply it changes nothing. An outcome that comes after the run was
--- marked lost replaces that in the history, and a rerun that has not begun is off.
+-- marked lost replaces that in the history, and a rerun that has not begun is off, unless the
+-- outcome is itself one that is run again.
 local run, token = ARGV[3], ARGV[4]
 local expire, keep, outcome, ended, output = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
 local released, err = lease_release(KEYS[1], token)
@@ -47,7 +48,9 @@ if not repeated then
     redis.call('HDEL', RECORD, 'par:' .. run)
     redis.call('HSET', RECORD, 'runs', int(trim_runs(tonumber(r.runs) or 0, keep)))
     if own then
-      redis.call('HSET', RECORD, 'run_state', outcome == 'interrupted' and 'interrupted' or 'ended')
+      -- Lost by its own host's word or by another's, interrupted: both may be run again.
+      local crashed = outcome == 'interrupted' or outcome == 'lost'
+      redis.call('HSET', RECORD, 'run_state', crashed and outcome or 'ended')
     end
     redis.call('PEXPIRE', RECORD, int(expire))
   end

@@ -25,10 +25,10 @@ import (
 // and delayed beyond leases, hosts crash, hang, drain, give back what they won and get another
 // table; people pause, trigger and flush. Then the faults stop, and everything must come right.
 //
-//	model_test.go        the world: its clock, its network, its people
+//	model_test.go        the world: its clock and its network
 //	model_people_test.go what people do: tables, pauses, drains, requests, flushes
 //	model_host_test.go   what a host does until it has won, model_run_test.go what then
-//	model_check_test.go  what must hold
+//	model_check_test.go  what must hold at each step, model_settled_test.go what in the end
 //
 // A seed fixes all of it: ROTA_MODEL_SEED=n replays one and tells each step, ROTA_MODEL_SEEDS=n
 // tries n a policy, ROTA_MODEL_ALL=1 goes on after one that failed.
