@@ -15,8 +15,11 @@
 
 local MAX_FENCE = 9007199254740992 -- 2^53: above it a Lua number loses digits
 
--- Integers leave Lua through %.0f: tostring turns microseconds into 1.7959687289555e+15.
+-- Integers leave Lua through a format: tostring turns microseconds into 1.7959687289555e+15. %d
+-- is several times faster than %.0f, and is 32 bits wide on some machines.
 local function int(n)
+  n = tonumber(n)
+  if n < 2147483648 and n > -2147483648 then return string.format('%d', n) end
   return string.format('%.0f', n)
 end
 
@@ -26,11 +29,15 @@ local function ms(n)
   return int(math.max(1, n))
 end
 
--- Redis' clock, in milliseconds and in microseconds. Every host is judged by it.
+-- Redis' clock, in milliseconds and in microseconds. Every host is judged by it. A script has
+-- one instant: servers from 7.0 on freeze it themselves.
+local clock
 local function redis_time()
-  local t = redis.call('TIME')
-  local us = tonumber(t[1]) * 1000000 + tonumber(t[2])
-  return math.floor(us / 1000), us
+  if not clock then
+    local t = redis.call('TIME')
+    clock = tonumber(t[1]) * 1000000 + tonumber(t[2])
+  end
+  return math.floor(clock / 1000), clock
 end
 
 -- A GET that answers a key of another type with an error that names the key.

@@ -86,6 +86,11 @@ func (s *Scheduler) claimants() []string {
 	return s.fleet
 }
 
+// raced tells whether anybody may look what this host has taken.
+func (s *Scheduler) raced() bool {
+	return slices.ContainsFunc(s.claimants(), func(h string) bool { return h != s.opt.Host })
+}
+
 // sleep waits and tells whether ctx still lasts.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {

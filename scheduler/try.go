@@ -40,8 +40,10 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
 		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: 10,
-		Table: tab.hash, Index: d.Index,
 	}}
+	if s.raced() {
+		t.claim.Table, t.claim.Index = tab.hash, d.Index
+	}
 	if j.Schedule != nil {
 		// The ledger asks when it is about to record ticks that nobody ran.
 		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {

@@ -31,7 +31,7 @@ func (l *Ledger) Cancel(ctx context.Context, run string, by By) error {
 	if err != nil {
 		return fmt.Errorf("cancel %q: %w", run, err)
 	}
-	r := readReply(fmt.Sprintf("cancel %q", run), v, 2)
+	r := readReply("cancel", run, v, 2)
 	switch answer := r.text(0); {
 	case r.err != nil:
 		return r.err

@@ -191,7 +191,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 	if c.Table != "" && c.Index >= 0 {
 		taken = l.keys.taken(c.Table, strconv.FormatInt(c.Tick.Unix(), 10))
 	}
-	return locking.Call{
+	call := locking.Call{
 		Keys: []string{l.keys.lease(lease), l.keys.fence(c.Lock), l.keys.record(c.Job)},
 		Args: []any{
 			l.keys.prefix, c.Job,
@@ -201,11 +201,18 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 			c.Definition, c.ScheduleHash,
 			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), c.Expire.Milliseconds(),
 			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
-			c.Request, flag(c.Force), c.Barred, requestPatience.Milliseconds(),
-			taken, c.Index,
-			g.asked, g.counts,
 		},
 	}
+	// What most claims have no use for goes last, and only as far as it is needed.
+	switch {
+	case c.Request != "":
+		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts, c.Request, flag(c.Force), c.Barred, requestPatience.Milliseconds())
+	case g.asked != "":
+		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts)
+	case taken != "":
+		call.Args = append(call.Args, taken, c.Index)
+	}
+	return call
 }
 
 func flag(b bool) string {
@@ -219,7 +226,7 @@ func readDecision(job string, rep locking.Reply, ticks func(after, until time.Ti
 	if rep.Err != nil {
 		return Decision{Err: fmt.Errorf("claim %q: %w", job, rep.Err)}, gap{}
 	}
-	r := readReply(fmt.Sprintf("claim %q", job), rep.Value, 3)
+	r := readReply("claim", job, rep.Value, 3)
 	d := Decision{Answer: Answer(r.text(0)), Now: r.instant(1), Epoch: r.text(2)}
 	var g gap
 	switch d.Answer {

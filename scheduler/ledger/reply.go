@@ -44,30 +44,39 @@ func commandError(c redis.Cmder) error {
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an
 // error, and the claim stays unknown.
 type reply struct {
-	what   string
-	fields []string
-	err    error
+	verb, name string
+	fields     []string
+	err        error
 }
 
-func readReply(what string, v any, atLeast int) reply {
+// readReply reads what a script answered; verb and name say of what, in errors.
+func readReply(verb, name string, v any, atLeast int) reply {
 	list, ok := v.([]any)
-	r := reply{what: what}
+	r := reply{verb: verb, name: name}
 	if !ok {
-		r.err = fmt.Errorf("ledger: %s: reply is a %T, not an array", what, v)
+		r.err = fmt.Errorf("ledger: %s: reply is a %T, not an array", r.what(), v)
 		return r
 	}
+	r.fields = make([]string, 0, len(list))
 	for i, e := range list {
 		s, ok := e.(string)
 		if !ok {
-			r.err = fmt.Errorf("ledger: %s: element %d of the reply is a %T, not a string", what, i, e)
+			r.err = fmt.Errorf("ledger: %s: element %d of the reply is a %T, not a string", r.what(), i, e)
 			return r
 		}
 		r.fields = append(r.fields, s)
 	}
 	if len(r.fields) < atLeast {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want at least %d", what, len(r.fields), atLeast)
+		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want at least %d", r.what(), len(r.fields), atLeast)
 	}
 	return r
+}
+
+func (r *reply) what() string {
+	if r.name == "" {
+		return r.verb
+	}
+	return fmt.Sprintf("%s %q", r.verb, r.name)
 }
 
 func (r *reply) text(i int) string {
@@ -75,7 +84,7 @@ func (r *reply) text(i int) string {
 		return ""
 	}
 	if i >= len(r.fields) {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want one more", r.what, len(r.fields))
+		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want one more", r.what(), len(r.fields))
 		return ""
 	}
 	return r.fields[i]
@@ -88,7 +97,7 @@ func (r *reply) number(i int) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		r.err = fmt.Errorf("ledger: %s: element %d of the reply is %q, not a number", r.what, i, s)
+		r.err = fmt.Errorf("ledger: %s: element %d of the reply is %q, not a number", r.what(), i, s)
 	}
 	return n
 }

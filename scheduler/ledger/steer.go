@@ -70,7 +70,7 @@ func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Du
 	case err != nil:
 		return reply{}, fmt.Errorf("%s: %w", what, err)
 	}
-	r := readReply(what, v, 4)
+	r := readReply(verb, job, v, 4)
 	return r, r.err
 }
 
@@ -126,7 +126,7 @@ func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool,
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("reset %q: %w", job, err)
 	}
-	r := readReply(fmt.Sprintf("reset %q", job), v, 3)
+	r := readReply("reset", job, v, 3)
 	ok, was = r.text(0) == "1", r.instant(2)
 	return was, ok, r.err
 }
