@@ -10,11 +10,11 @@
 -- claim that the caller gives up on): then there is nothing to restore.
 local run, token, expire, tick, reason = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local now = redis_time()
-local released, err = lease_release(KEYS[1], token)
+local _, err = lease_release(KEYS[1], token)
 if err then return err end
 freed(KEYS[1])
 
-local r, kept, _
+local r, kept
 r, err = record_read()
 if err then return err end
 err = streams_error(RUNS, FAILS, SKIPS)

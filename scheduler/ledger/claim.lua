@@ -90,7 +90,9 @@ local function add_start(o)
     f[#f + 1] = 'who'; f[#f + 1] = asker
     n[#n + 1] = 'request'; n[#n + 1] = request
   end
-  local id, e = add_run(f, o.runs ~= '1' and nil or expire)
+  local first = expire
+  if o.runs ~= '1' then first = nil end -- the stream has its expiry
+  local id, e = add_run(f, first)
   if e then return e end
   local added
   added, e = ask('HSET', run_key(run), 'start', id, unpack(n))

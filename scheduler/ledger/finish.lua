@@ -45,13 +45,14 @@ end
 local at, marked, stored
 at, err = add_run(f, expire)
 if err then return err end
-marked, err = ask('HSET', run_key(run), 'job', job, 'ended', ended)
-if not err and output ~= '' then
+if output ~= '' then
   stored, err = ask('SET', ns .. 'out:' .. run, output, 'PX', expire, 'NX')
   if not err and not stored then err = redis.error_reply('CONFLICT ' .. ns .. 'out:' .. run .. ' is there already') end
 end
+if not err then marked, err = ask('HSET', run_key(run), 'job', job, 'ended', ended) end
 if err then
   redis.call('XDEL', RUNS, at)
+  if stored then redis.call('DEL', ns .. 'out:' .. run) end
   return err
 end
 if marked == 2 then redis.call('PEXPIRE', run_key(run), expire) end -- it had expired: this made it anew
