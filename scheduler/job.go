@@ -25,7 +25,7 @@ type Job struct {
 
 	Lock string // the lock's name; "" is the job's own
 
-	Timeout       time.Duration // of one run; 0: none
+	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // the start is delayed by a hash of the name, below this; 0: not at all
 

@@ -80,7 +80,8 @@ func (s *Scheduler) execute(r *run) {
 	go func() {
 		defer s.handling.Done()
 		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
-			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
+			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Manual: c.Kind == ledger.Manual,
+			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
 			Output: tee{output, lines}, Kill: r.kill,
 		})
@@ -147,7 +148,7 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 // the daemon lives, and while it stops for as long as its calls are given.
 func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
-		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: 1,
+		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
 	}
 	if output.Total() > 0 {
@@ -158,6 +159,9 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		level = slog.LevelWarn
 	}
 	attrs := []any{"outcome", e.Outcome, "took", took(res)}
+	if e.Attempt > 1 {
+		attrs = append(attrs, "attempt", e.Attempt)
+	}
 	if e.Reason != "" {
 		attrs = append(attrs, "reason", e.Reason)
 	}

@@ -21,14 +21,18 @@ type Job struct {
 	Timezone string             // of the schedule
 	Enabled  bool
 
-	Command []string          // program and arguments; nil if Shell is set
-	Shell   string            // a line for /bin/sh -c; "" if Command is set
+	Command []string          // program and arguments; nil if Shell or Request is set
+	Shell   string            // a line for /bin/sh -c; "" if Command or Request is set
+	Request *Request          // nil if Command or Shell is set
 	Env     map[string]string // its own variables: those of [defaults] and env; never ROTA_*
 	Dir     string            // absolute; it need not exist
 
-	Timeout       time.Duration // of one run; 0: none
+	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
 	SuccessCodes  []int         // exit codes, at least one
+	Retries       int           // attempts after the first
+	RetryBackoff  time.Duration // bound of the first wait, at most RetryMax; 0: no wait
+	RetryMax      time.Duration // bound of every wait
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
 
 	Scope   string            // "once" in the fleet
@@ -86,6 +90,8 @@ func (l *loader) finishJob(f found) Job {
 			break
 		}
 	}
+	l.finishRequest(f, &j, keys)
+	l.finishRetries(f, &j)
 	l.finishSchedule(f, &j)
 	return j
 }

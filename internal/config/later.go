@@ -20,7 +20,6 @@ func later() []string {
 
 		"notify",
 
-		"jobs.http",
 		"jobs.splay",
 		"jobs.scope=host",
 		"jobs.hosts",
@@ -29,9 +28,6 @@ func later() []string {
 		"jobs.group",
 		"jobs.umask",
 		"jobs.nice",
-		"jobs.retries",
-		"jobs.retry_backoff",
-		"jobs.retry_max",
 		"jobs.lock",
 		"jobs.overlap=queue",
 		"jobs.overlap=replace",
