@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/schedule"
 )
@@ -29,6 +30,7 @@ type Job struct {
 
 	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
+	Limits        jobs.Limits   // of one run; zero: none
 	SuccessCodes  []int         // exit codes, at least one
 	Retries       int           // attempts after the first
 	RetryBackoff  time.Duration // bound of the first wait, at most RetryMax; 0: no wait

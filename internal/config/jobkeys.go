@@ -34,9 +34,11 @@ func jobKeys(j *Job) []key {
 		none(text("umask", "", new(string), checkUmask)),
 		none(count("nice", 0, -20, 19, new(int))),
 		none(table("limits",
-			size("memory", "", new(int), 1, 1<<50), // a pebibyte
-			none(text("cpu", "", new(string))),
-			none(count("tasks", 0, 1, 1<<22, new(int))), // PID_MAX_LIMIT, proc(5)
+			// Less memory than a mebibyte is the slip of a unit. The most are a pebibyte, 8192 CPUs, which is
+			// the most that a kernel is built for, and PID_MAX_LIMIT of proc(5).
+			size("memory", "", &j.Limits.MemoryBytes, 1<<20, 1<<50),
+			percent("cpu", &j.Limits.CPUPercent, 1, 8192*100),
+			none(count("tasks", 0, 1, 1<<22, &j.Limits.Tasks)),
 		)),
 
 		duration("timeout", "", &j.Timeout, time.Millisecond, longest),

@@ -90,6 +90,10 @@ func (j *Job) Definition() string {
 		StartDeadline time.Duration `json:"start_deadline,omitzero"`
 		Again         *again        `json:"again,omitzero"`
 
+		LimitMemory int `json:"limit_memory,omitzero"`
+		LimitCPU    int `json:"limit_cpu,omitzero"`
+		LimitTasks  int `json:"limit_tasks,omitzero"`
+
 		Scope   string            `json:"scope"`
 		Lock    string            `json:"lock,omitzero"`
 		Overlap scheduler.Overlap `json:"overlap"`
@@ -99,6 +103,7 @@ func (j *Job) Definition() string {
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
 		j.args(), j.sent(), j.Env, j.Dir,
 		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline, j.again(),
+		j.Limits.MemoryBytes, j.Limits.CPUPercent, j.Limits.Tasks,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
 	})
 }
