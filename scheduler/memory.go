@@ -8,8 +8,8 @@ import (
 )
 
 // What this host knows of the fleet outlives a Redis that forgets (FLUSHALL, a restart without
-// persistence): the newest tick decided of each job goes with every claim, and the pauses and
-// drains that were set are written back.
+// persistence): the newest tick of its schedule that was decided goes with every claim of a job,
+// and the pauses and drains that were set are written back.
 
 // forgot looks whether Redis is another one than at the last heartbeat, by its epoch, and if so
 // writes back what people had set. It tells whether it wrote anything.
@@ -57,6 +57,14 @@ func (s *Scheduler) beatSoon() {
 	select {
 	case s.beatNow <- struct{}{}:
 	default: // it will, already
+	}
+}
+
+// decides takes in that a claim's answer decided its tick. A manual run decides none: its tick is
+// the instant it was asked for, and ticks of the schedule from before that may still be open.
+func (s *Scheduler) decides(c *ledger.Claim) {
+	if c.Kind != ledger.Manual {
+		s.know(c.Job, c.Tick)
 	}
 }
 

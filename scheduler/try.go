@@ -164,18 +164,18 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	}
 	switch a.Answer {
 	case ledger.Won:
-		s.know(c.Job, c.Tick)
+		s.decides(c)
 		s.won(t, a)
 	case ledger.Early:
 		return false
 	case ledger.Held:
 		switch a.Decided {
 		case "skipped":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
 				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
 		case "waiting":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			log.Info("tick waits", "holder", a.Holder)
 		default:
 			return false
@@ -185,7 +185,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
 		if a.Decided == "missed" {
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 		}
 		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
 	case ledger.Future:
