@@ -273,7 +273,9 @@ end
 local found = ''
 if not manual then
   -- 5. Decided? ---------------------------------------------------------------------------
-  -- `since` keeps ticks from before the job, or this version of its schedule, from being due.
+  -- `since` keeps ticks from before the job, or this version of its schedule, from being due. One
+  -- that lies ahead is of a clock that ran ahead and was set right: it guards nothing but now.
+  since = math.min(since, now)
   if r.sched == sched and tonumber(r.since) then
     since = math.min(since, tonumber(r.since))
   end

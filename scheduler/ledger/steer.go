@@ -119,8 +119,9 @@ func (l *Ledger) hint(ctx context.Context, text string) {
 }
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
-// was, zero if there was none; false: it did not lie ahead, and nothing was changed. Ticks
-// up to now count as decided: none of them is caught up. It may be repeated after an error.
+// was, zero if there was none; false: it did not lie ahead. Ticks up to now count as decided: none
+// of them is caught up. The instant since which the job's schedule is in force is taken back as
+// well. It may be repeated after an error.
 func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool, err error) {
 	v, err := l.reset.Run(ctx, l.client, []string{l.keys.record(job)}, l.keys.prefix, job)
 	if err != nil {
