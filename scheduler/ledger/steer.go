@@ -22,8 +22,12 @@ const AllJobs = "-"
 
 // Pause holds a job's ticks back, or with [AllJobs] the whole fleet's, for as long as length
 // says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
-// it first did, also if the pause before has ended and no host has recorded its ticks yet.
+// it first did. So did a job's pause if the one before has ended and no host has recorded its ticks
+// yet; of the fleet the last eight that ended are remembered until each job has recorded its own.
 // Runs are not touched. expire is of the job's record, counted from the pause's end.
+//
+// A tick that is due at the instant at which the pause begins is inside, and one that is due when
+// it ends is not.
 //
 // The length is rounded up to a whole millisecond. The error is a [*ByError] when by cannot be
 // kept; one that matches [locking.ErrUnavailable] leaves it unknown whether the pause holds, and
