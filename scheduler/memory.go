@@ -60,6 +60,21 @@ func (s *Scheduler) beatSoon() {
 	}
 }
 
+// maxFence bounds the fencing tokens that are believed: above it Lua's numbers lose digits, and the
+// scripts grant none. A foreign value at a lock's key may be any number.
+const maxFence = 1 << 53
+
+// sawFence remembers a fencing token of a lock, whoever holds it: this host never takes a smaller
+// one.
+func (s *Scheduler) sawFence(lock string, fence int64) {
+	if fence >= maxFence {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floors[lock] = max(s.floors[lock], fence)
+}
+
 // decides takes in that a claim's answer decided its tick. A manual run decides none: its tick is
 // the instant it was asked for, and ticks of the schedule from before that may still be open.
 func (s *Scheduler) decides(c *ledger.Claim) {

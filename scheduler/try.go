@@ -17,6 +17,7 @@ type try struct {
 	table   *table
 	due     Due
 	claim   ledger.Claim
+	unsure  bool // it may have been won: since it was sent without an answer, nothing has told
 	backoff time.Duration
 }
 
@@ -111,6 +112,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	for i, d := range decisions {
 		out[i] = answer{d, sent}
 		s.heard(sent, d.Now, d.Err)
+		s.sawFence(claims[i].Lock, d.Fence)
 		s.sawEpoch(d.Epoch)
 	}
 	return out
@@ -133,7 +135,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		}
 		running := sleep(ctx, wait)
 		if over := s.clock.Now().After(t.due.Deadline); !running || over {
-			if d.Err != nil && unanswered(d.Err) {
+			if t.unsure {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
@@ -152,6 +154,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 func (s *Scheduler) settle(t *try, a answer) bool {
 	c := &t.claim
 	log := s.log.With("job", c.Job, "tick", c.Tick)
+	t.unsure = a.Err != nil && (t.unsure || unanswered(a.Err))
 	if a.Err != nil {
 		if !unanswered(a.Err) && s.newRefusal(c.Job, a.Err) {
 			// Somebody must act, and may do so within the start deadline.
