@@ -47,6 +47,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 		switch {
 		case now.Before(last.Add(-stepBack)):
 			s.log.Warn("redis clock stepped back", "by", last.Sub(now))
+			s.sinceBack(now)
 			p.restart(tab.jobs, now)
 		case now.After(last.Add(oversleep)):
 			s.log.Warn("time passed unseen", "by", now.Sub(last))
@@ -102,13 +103,13 @@ func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Du
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	cursors, _, err := s.opt.Ledger.Cursors(ctx, names)
+	cursors, redisNow, err := s.opt.Ledger.Cursors(ctx, names)
 	if err != nil {
 		return slices.DeleteFunc(due, func(d Due) bool { return now.After(d.Deadline) })
 	}
 	open := due[:0]
 	for i, d := range due {
-		s.know(d.Job.Name, cursors[i])
+		s.know(d.Job.Name, minTime(cursors[i], redisNow))
 		// Without a cursor nothing was ever decided of the job, so nothing was missed.
 		if d.Tick.After(cursors[i]) && (!cursors[i].IsZero() || !now.After(d.Deadline)) {
 			open = append(open, d)

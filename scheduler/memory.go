@@ -8,8 +8,8 @@ import (
 )
 
 // What this host knows of the fleet outlives a Redis that forgets (FLUSHALL, a restart without
-// persistence): the newest tick decided of each job goes with every claim, and the pauses and
-// drains that were set are written back.
+// persistence): the newest tick of its schedule that was decided goes with every claim of a job,
+// and the pauses and drains that were set are written back.
 
 // forgot looks whether Redis is another one than at the last heartbeat, by its epoch, and if so
 // writes back what people had set. It tells whether it wrote anything.
@@ -57,6 +57,29 @@ func (s *Scheduler) beatSoon() {
 	select {
 	case s.beatNow <- struct{}{}:
 	default: // it will, already
+	}
+}
+
+// maxFence bounds the fencing tokens that are believed: above it Lua's numbers lose digits, and the
+// scripts grant none. A foreign value at a lock's key may be any number.
+const maxFence = 1 << 53
+
+// sawFence remembers a fencing token of a lock, whoever holds it: this host never takes a smaller
+// one.
+func (s *Scheduler) sawFence(lock string, fence int64) {
+	if fence >= maxFence {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floors[lock] = max(s.floors[lock], fence)
+}
+
+// decides takes in that a claim's answer decided its tick. A manual run decides none: its tick is
+// the instant it was asked for, and ticks of the schedule from before that may still be open.
+func (s *Scheduler) decides(c *ledger.Claim) {
+	if c.Kind != ledger.Manual {
+		s.know(c.Job, c.Tick)
 	}
 }
 

@@ -20,7 +20,6 @@ const abandonAfterKill = time.Second
 func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
 	s.mu.Lock()
-	s.floors[c.Lock] = max(s.floors[c.Lock], a.Fence)
 	draining := s.draining
 	if !draining {
 		s.handling.Add(1)
@@ -43,6 +42,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		r.lease.Stop()
 		s.release(r)
 		s.handling.Done()
+		r.cancel(nil)
 		log.Warn("win given back", "reason", "the answer came after its trust deadline")
 		s.giveBack(t, "the answer came too late")
 		return
@@ -174,6 +174,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			held, err = s.opt.Ledger.Finish(ctx, &r.grant, e)
 			s.heard(s.keeper.Now(), time.Time{}, err)
 		})
+		longest := s.outcomeAnswered(r, err)
 		if err == nil {
 			if !held && res.Outcome != jobs.Lost {
 				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")
@@ -184,7 +185,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
 			return
 		}
-		wait = min(2*wait, lastBackoff)
+		wait = min(2*wait, longest)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // table is the cron table in force. It is replaced as a whole and never changed: whoever holds
-// one, a race or a run, goes on with it.
+// one, a race or a run, goes on with it. Since alone is the scheduler's, and guarded by its lock.
 type table struct {
 	jobs []Job
 	hash string
@@ -88,4 +88,15 @@ func (s *Scheduler) sinceOf(t *table, job string) time.Time {
 		return since
 	}
 	return s.since
+}
+
+// sinceBack takes back what lies ahead of Redis' clock, which has been set back: nobody may have to
+// wait until the clock is there again.
+func (s *Scheduler) sinceBack(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = minTime(s.since, now)
+	for job, since := range s.table.since {
+		s.table.since[job] = minTime(since, now)
+	}
 }

@@ -17,6 +17,7 @@ type try struct {
 	table   *table
 	due     Due
 	claim   ledger.Claim
+	unsure  bool // it may have been won: since it was sent without an answer, nothing has told
 	backoff time.Duration
 }
 
@@ -111,6 +112,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	for i, d := range decisions {
 		out[i] = answer{d, sent}
 		s.heard(sent, d.Now, d.Err)
+		s.sawFence(claims[i].Lock, d.Fence)
 		s.sawEpoch(d.Epoch)
 	}
 	return out
@@ -133,7 +135,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		}
 		running := sleep(ctx, wait)
 		if over := s.clock.Now().After(t.due.Deadline); !running || over {
-			if d.Err != nil && unanswered(d.Err) {
+			if t.unsure {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
@@ -152,6 +154,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 func (s *Scheduler) settle(t *try, a answer) bool {
 	c := &t.claim
 	log := s.log.With("job", c.Job, "tick", c.Tick)
+	t.unsure = a.Err != nil && (t.unsure || unanswered(a.Err))
 	if a.Err != nil {
 		if !unanswered(a.Err) && s.newRefusal(c.Job, a.Err) {
 			// Somebody must act, and may do so within the start deadline.
@@ -164,18 +167,18 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	}
 	switch a.Answer {
 	case ledger.Won:
-		s.know(c.Job, c.Tick)
+		s.decides(c)
 		s.won(t, a)
 	case ledger.Early:
 		return false
 	case ledger.Held:
 		switch a.Decided {
 		case "skipped":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
 				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
 		case "waiting":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			log.Info("tick waits", "holder", a.Holder)
 		default:
 			return false
@@ -185,7 +188,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
 		if a.Decided == "missed" {
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 		}
 		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
 	case ledger.Future:

@@ -60,8 +60,12 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 	return v, err
 }
 
-// target is what a pause is about: a job of the table, or every one.
-type target struct{ job *config.Job }
+// target is what a pause is about: a job of the table, or every one. To resume, a job that is in
+// the table no more.
+type target struct {
+	job  *config.Job
+	gone string // a job's name without a job
+}
 
 func (s *session) target(args []string, all bool) (target, error) {
 	switch {
@@ -73,35 +77,41 @@ func (s *session) target(args []string, all bool) (target, error) {
 		return target{}, usage("name a job, or say --all")
 	}
 	j, err := findJob(s.cfg, args[0])
-	return target{j}, err
+	return target{job: j}, err
 }
+
+// all tells whether every job is meant.
+func (t target) all() bool { return t.job == nil && t.gone == "" }
 
 // name is the ledger's.
 func (t target) name() string {
-	if t.job == nil {
+	switch {
+	case t.all():
 		return ledger.AllJobs
+	case t.job == nil:
+		return t.gone
 	}
 	return t.job.Name
 }
 
 // arg is how a command line names it.
 func (t target) arg() string {
-	if t.job == nil {
+	if t.all() {
 		return "--all"
 	}
-	return t.job.Name
+	return t.name()
 }
 
 func (t target) String() string {
-	if t.job == nil {
+	if t.all() {
 		return "every job"
 	}
-	return t.job.Name
+	return t.name()
 }
 
 // own is the pause of the target itself.
 func (t target) own(state *ledger.JobState) *ledger.Hold {
-	if t.job == nil {
+	if t.all() {
 		return state.FleetPause
 	}
 	return state.Pause
@@ -172,8 +182,8 @@ type pauseAnswer struct {
 
 func (t target) answer(h *ledger.Hold) pauseAnswer {
 	out := pauseAnswer{Paused: h != nil, Pause: h}
-	if t.job != nil {
-		out.Job = &t.job.Name
+	if !t.all() {
+		out.Job = new(t.name())
 	}
 	return out
 }

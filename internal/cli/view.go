@@ -164,15 +164,15 @@ func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, clai
 }
 
 // next is the next tick that can run, if nobody changes anything. One that is due at the very end
-// of a pause is inside, and the cursor's own is decided. A pause without an end has it beyond the
-// last tick there is.
+// of a pause can, and the cursor's own is decided. A pause without an end has it beyond the last
+// tick there is.
 func (v *jobView) next(now time.Time) (time.Time, bool) {
 	if !v.Enabled {
 		return time.Time{}, false
 	}
 	after := now
 	if v.Pause != nil {
-		after = v.Pause.Until
+		after = v.Pause.Until.Add(-1)
 	}
 	if v.cursor.After(after) {
 		after = v.cursor

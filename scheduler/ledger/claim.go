@@ -244,13 +244,11 @@ func readDecision(job string, rep locking.Reply, ticks func(after, until time.Ti
 	case Drained:
 	case count:
 		var err error
-		if g, err = countGap(r.text(3), ticks); err != nil && r.err == nil {
-			r.err = fmt.Errorf("ledger: claim %q: %w", job, err)
+		if g, err = countGap(r.text(3), ticks); err != nil {
+			r.fail("%s", err)
 		}
 	default:
-		if r.err == nil {
-			r.err = fmt.Errorf("ledger: claim %q: unknown answer %q", job, d.Answer)
-		}
+		r.fail("unknown answer %q", d.Answer)
 	}
 	if r.err != nil {
 		return Decision{Err: r.err}, gap{}

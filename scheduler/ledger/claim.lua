@@ -31,7 +31,7 @@ held, err = lease_read(lock)
 if err then return err end
 drained, err = ask('HEXISTS', ns .. 'drain', host)
 if err then return err end
-fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why')
+fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why', 'before')
 if err then return err end
 forgot, err = epoch(run, now)
 if err then return err end
@@ -154,14 +154,21 @@ local far = 9007199254740991
 local pauses, paused = {}, nil
 local function add_pause(from, till, who, why)
   from = tonumber(from)
-  if not from then return end
-  local p = { from = from, till = tonumber(till) or far, reason = 'paused' }
+  till = tonumber(till) or far
+  if not from or till <= from then return end
+  local p = { from = from, till = till, reason = 'paused' }
   if who and who ~= '' then p.reason = 'paused by ' .. who .. (why and why ~= '' and ': ' .. why or '') end
   pauses[#pauses + 1] = p
   if from <= now and now < p.till and (not paused or paused.till < p.till) then paused = p end
 end
 if r.pause_from then add_pause(r.pause_from, r.pause_until, r.pause_who, r.pause_why) end
 if fleet_pause[1] then add_pause(fleet_pause[1], fleet_pause[2], fleet_pause[3], fleet_pause[4]) end
+-- The fleet's pauses before this one concern a job of which nothing was decided since their end.
+local last_end, earlier = string.match(fleet_pause[5] or '', '^(%d+)|(.*)$')
+if last_end and tonumber(last_end) > cursor() then
+  local ok, list = pcall(cjson.decode, earlier)
+  for _, p in ipairs(ok and type(list) == 'table' and list or {}) do add_pause(p.from, p['until'], p.who, p.why) end
+end
 if paused and not manual then return answer('paused', int(paused.till)) end
 if drained == 1 then return answer('drained') end
 
@@ -275,14 +282,17 @@ end
 local found = ''
 if not manual then
   -- 5. Decided? ---------------------------------------------------------------------------
-  -- `since` keeps ticks from before the job, or this version of its schedule, from being due.
+  -- `since` keeps ticks from before the job, or this version of its schedule, from being due. One
+  -- that lies ahead is of a clock that ran ahead and was set right: it guards nothing but now.
+  since = math.min(since, now)
   if r.sched == sched and tonumber(r.since) then
     since = math.min(since, tonumber(r.since))
   end
   if r.sched ~= sched then set('sched', sched) end
   if r.since ~= int(since) then set('since', int(since)) end
 
-  -- Undecided ticks in (gap, prev], cut at pauses: what lies in one was skipped, else missed.
+  -- Undecided ticks in (gap, prev], cut at pauses: what lies in one was skipped, else missed. A
+  -- pause is [from, till): what is due when it begins lies in it, what is due when it ends does not.
   -- Without a cursor nobody knows what became of the ticks from before Redis forgot.
   local base = math.max(cursor(), since)
   local gap = r.tick and base or math.max(base, epoch_born(forgot))
@@ -290,11 +300,12 @@ if not manual then
   if #pauses > 1 then table.sort(pauses, function(a, b) return a.from < b.from end) end
   for _, p in ipairs(pauses) do
     if p.till <= now then
-      base = math.max(base, p.till)
-      if p.till > gap then
-        if p.from > gap then ranges[#ranges + 1] = { gap, p.from, 'missed' } end
-        ranges[#ranges + 1] = { math.max(gap, p.from), p.till, 'skipped', p.reason }
-        gap = p.till
+      local first, last = p.from - 1, p.till - 1
+      base = math.max(base, last)
+      if last > gap then
+        if first > gap then ranges[#ranges + 1] = { gap, first, 'missed' } end
+        ranges[#ranges + 1] = { math.max(gap, first), last, 'skipped', p.reason }
+        gap = last
       end
     end
   end

@@ -84,7 +84,7 @@ func TestClaim_PauseBounds(t *testing.T) {
 		"before it":       {-ms, 0, "won"},
 		"at its begin":    {0, 1, "paused"},
 		"at its last":     {time.Minute - ms, 1, "paused"},
-		"at its end":      {time.Minute, 2, "already"}, // a tick that falls on the end is in it: it was not due
+		"at its end":      {time.Minute, 2, "won"},
 		"after its end":   {time.Minute + ms, 1, "already"},
 		"the tick behind": {2 * time.Minute, 3, "won"},
 	} {

@@ -125,8 +125,9 @@ func (w *world) won(c *Claim, d Decision) {
 		w.fault("%s was granted to a drained host", c.Run)
 	}
 	for _, p := range w.paused {
-		at := c.Tick.Sub(w.epoch)
-		if c.Job == "j" && (p.from < w.now-time.Millisecond && w.now < p.until || d.Found == "" && p.from < at-time.Millisecond && at < p.until) {
+		// Redis has whole milliseconds: [from, until) of them.
+		at, from, until := c.Tick.Sub(w.epoch), p.from.Truncate(time.Millisecond), p.until.Truncate(time.Millisecond)
+		if c.Job == "j" && (from <= w.now && w.now < until || d.Found == "" && from <= at && at < until) {
 			w.fault("%s was granted tick %s in spite of the pause from %v to %v", c.Run, w.since(c.Tick), p.from, p.until)
 		}
 	}

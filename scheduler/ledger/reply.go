@@ -42,7 +42,7 @@ func commandError(c redis.Cmder) error {
 }
 
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an
-// error, and the claim stays unknown.
+// error that matches [locking.ErrUnavailable], and what was asked for stays unknown.
 type reply struct {
 	verb, name string
 	fields     []string
@@ -54,22 +54,29 @@ func readReply(verb, name string, v any, atLeast int) reply {
 	list, ok := v.([]any)
 	r := reply{verb: verb, name: name}
 	if !ok {
-		r.err = fmt.Errorf("ledger: %s: reply is a %T, not an array", r.what(), v)
+		r.fail("reply is a %T, not an array", v)
 		return r
 	}
 	r.fields = make([]string, 0, len(list))
 	for i, e := range list {
 		s, ok := e.(string)
 		if !ok {
-			r.err = fmt.Errorf("ledger: %s: element %d of the reply is a %T, not a string", r.what(), i, e)
+			r.fail("element %d of the reply is a %T, not a string", i, e)
 			return r
 		}
 		r.fields = append(r.fields, s)
 	}
 	if len(r.fields) < atLeast {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want at least %d", r.what(), len(r.fields), atLeast)
+		r.fail("reply has %d elements, want at least %d", len(r.fields), atLeast)
 	}
 	return r
+}
+
+// fail notes what is wrong with the reply; the first fault stays.
+func (r *reply) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("ledger: %s: %w: %s", r.what(), locking.ErrUnavailable, fmt.Sprintf(format, args...))
+	}
 }
 
 func (r *reply) what() string {
@@ -84,7 +91,7 @@ func (r *reply) text(i int) string {
 		return ""
 	}
 	if i >= len(r.fields) {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want one more", r.what(), len(r.fields))
+		r.fail("reply has %d elements, want one more", len(r.fields))
 		return ""
 	}
 	return r.fields[i]
@@ -97,7 +104,7 @@ func (r *reply) number(i int) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		r.err = fmt.Errorf("ledger: %s: element %d of the reply is %q, not a number", r.what(), i, s)
+		r.fail("element %d of the reply is %q, not a number", i, s)
 	}
 	return n
 }

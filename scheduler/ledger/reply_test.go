@@ -38,6 +38,9 @@ func TestDecision_BadReplies(t *testing.T) {
 			if d.Err == nil || !strings.Contains(d.Err.Error(), c.want) || !strings.Contains(d.Err.Error(), `claim "j"`) {
 				t.Errorf("readDecision() = %+v, want an error about claim \"j\" with %q", d, c.want)
 			}
+			if c.reply.Err == nil && !errors.Is(d.Err, locking.ErrUnavailable) {
+				t.Errorf("readDecision() = %v, want ErrUnavailable: the claim may have been won", d.Err)
+			}
 			if err := d.Err; d != (Decision{Err: err}) {
 				t.Errorf("readDecision() = %+v, want nothing but the error", d)
 			}

@@ -22,8 +22,12 @@ const AllJobs = "-"
 
 // Pause holds a job's ticks back, or with [AllJobs] the whole fleet's, for as long as length
 // says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
-// it first did, also if the pause before has ended and no host has recorded its ticks yet.
+// it first did. So did a job's pause if the one before has ended and no host has recorded its ticks
+// yet; of the fleet the last eight that ended are remembered until each job has recorded its own.
 // Runs are not touched. expire is of the job's record, counted from the pause's end.
+//
+// A tick that is due at the instant at which the pause begins is inside, and one that is due when
+// it ends is not.
 //
 // The length is rounded up to a whole millisecond. The error is a [*ByError] when by cannot be
 // kept; one that matches [locking.ErrUnavailable] leaves it unknown whether the pause holds, and
@@ -119,8 +123,9 @@ func (l *Ledger) hint(ctx context.Context, text string) {
 }
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
-// was, zero if there was none; false: it did not lie ahead, and nothing was changed. Ticks
-// up to now count as decided: none of them is caught up. It may be repeated after an error.
+// was, zero if there was none; false: it did not lie ahead. Ticks up to now count as decided: none
+// of them is caught up. The instant since which the job's schedule is in force is taken back as
+// well. It may be repeated after an error.
 func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool, err error) {
 	v, err := l.reset.Run(ctx, l.client, []string{l.keys.record(job)}, l.keys.prefix, job)
 	if err != nil {

@@ -153,6 +153,29 @@ func TestLedger_Pause(t *testing.T) {
 			t.resume("j", false)
 			t.want("already", t.claim(0)) // it was due before the pause ended
 		})
+		t.fresh("what ended by itself goes from what every heartbeat brings, with the next word", func(t *rig) {
+			word := map[string]func(){
+				"a pause":              func() { t.pauseFor(time.Hour, bob, "l") },
+				"a pause of the fleet": func() { t.pauseFor(time.Hour, bob, AllJobs) },
+				"a resume":             func() { t.resume("l", true) },
+				"a restore": func() {
+					s := Steering{Paused: map[string]Hold{"m": {By: bob, From: t.now(), Until: t.now().Add(time.Hour)}}}
+					if err := t.led.Restore(t.ctx(), s, t.now(), time.Hour); err != nil {
+						t.Fatal(err)
+					}
+				},
+			}
+			for _, what := range []string{"a pause", "a pause of the fleet", "a resume", "a restore"} {
+				h := t.pauseFor(5*time.Millisecond, ada)
+				t.pauseFor(time.Hour, ada, "k")
+				time.Sleep(time.Until(h.Until) + 20*time.Millisecond)
+				word[what]()
+				got := t.steering().Paused
+				if _, ok := got["j"]; ok || got["k"].By != ada {
+					t.Errorf("after %s: Steering().Paused = %v, want none of j, and that of k", what, got)
+				}
+			}
+		})
 		t.fresh("refuses what cannot be", func(t *rig) {
 			if _, err := t.led.Pause(t.ctx(), "j", -time.Second, ada, time.Hour); err == nil || !strings.Contains(err.Error(), "-1s") {
 				t.Errorf("Pause(-1s) = %v, want an error that says so", err)
