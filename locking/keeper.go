@@ -76,7 +76,7 @@ type Keeper struct {
 	wake   chan struct{}
 	wg     sync.WaitGroup
 
-	// late hears of renewals confirmed for a lease that was lost before. Set by a Locker.
+	// late hears of renewals confirmed for a lease that nobody trusts any more. Set by a Locker.
 	late func(Grant)
 
 	mu       sync.Mutex // taken before a lease's
