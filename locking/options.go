@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -94,7 +95,8 @@ func (o Options) complete() (Options, naming, error) {
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	o.MaxTTL = cmp.Or(o.MaxTTL, defaultMaxTTL)
 	o.FenceTTL = cmp.Or(o.FenceTTL, max(defaultFenceTTL, o.TTL))
-	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
+	// Waits are counted in twice of it, and "for ever" must not turn around.
+	o.CallTimeout = min(cmp.Or(o.CallTimeout, defaultCallTimeout), math.MaxInt64/4)
 	o.MinBackoff = cmp.Or(o.MinBackoff, defaultMinBackoff)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(defaultMaxBackoff, o.MinBackoff))
 	if o.Holder == "" {
@@ -121,7 +123,7 @@ func (o Options) complete() (Options, naming, error) {
 	case trusted <= 0: // TTL or Margin is at fault
 	case o.RenewEvery <= 0:
 		fault("RenewEvery: %s is not above 0", o.RenewEvery)
-	case 3*o.RenewEvery > trusted:
+	case o.RenewEvery > renewEvery(trusted):
 		fault("RenewEvery: 3 × %s is longer than TTL - Margin (%s)", o.RenewEvery, trusted)
 	}
 	if o.FenceTTL < o.TTL {

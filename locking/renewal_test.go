@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,8 @@ func TestProperty16_ExpiryIsNeverBelowAMillisecond(t *testing.T) {
 		{1900 * time.Microsecond, 2},
 		{10 * time.Millisecond, 10},
 		{24 * time.Hour, 86_400_000},
+		{math.MaxInt64 - 999_999, 9_223_372_036_854},
+		{math.MaxInt64, 9_223_372_036_854}, // rounded up it is no Duration any more
 	} {
 		if got := wireMillis(c.d); got != c.want {
 			t.Errorf("wireMillis(%d ns): got %d, want %d", c.d, got, c.want)
