@@ -39,7 +39,8 @@ type KeeperOptions struct {
 
 	// Notice is how long before its trust deadline the context of a lease ends when
 	// renewals keep failing: the time a holder needs to wind up. Renewals go on meanwhile,
-	// to keep the lock until then. 0: at the trust deadline.
+	// to keep the lock until then. A grant that has no more than Notice left is lost when Keep
+	// returns it, with [ReasonFailing], and is kept all the same. 0: at the trust deadline.
 	Notice time.Duration
 
 	// FailFast ends a lease's context at the first renewal that fails.

@@ -60,7 +60,9 @@ type Options struct {
 	MinBackoff, MaxBackoff time.Duration
 
 	// Observe is called for every [Event] of a lease, from the goroutine in which it happened:
-	// it must return soon and is called by several at once. Nil: nobody is told.
+	// it must return soon and is called by several at once. That can be the call in which a
+	// lease was renewed, or its timer, and Stop, Release and Close wait for those: Observe must
+	// not call them, for any lease. Nil: nobody is told.
 	Observe func(Event)
 
 	// Holder says who, to those that find the lock held: at most 256 bytes. Everyone who can
