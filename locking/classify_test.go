@@ -71,11 +71,11 @@ func TestClassify(t *testing.T) {
 		for _, err := range []error{c.err, wrapped(c.err), Classify(c.err)} {
 			got := Classify(err)
 			for _, kind := range []error{ErrConflict, ErrUnavailable, ErrTooOld} {
-				if want := kind == c.want; errors.Is(got, kind) != want {
+				if want := errors.Is(c.want, kind); errors.Is(got, kind) != want {
 					t.Errorf("Classify(%v) = %v; matches %q: %t, want %t", err, got, kind, !want, want)
 				}
 			}
-			if !errors.Is(got, err) && c.want != ErrConflict {
+			if !errors.Is(got, err) && !errors.Is(c.want, ErrConflict) {
 				t.Errorf("Classify(%v) = %v, want what it was in it", err, got)
 			}
 			if may := MayHaveRun(got); may != c.mayRun {
