@@ -52,6 +52,12 @@ local function get_string(key)
   return v
 end
 
+-- Whether a string of digits is a fencing token. Of longer ones no number can be made that is
+-- exact, and on some servers none at all.
+local function is_fence(digits)
+  return #digits <= 16 and tonumber(digits) < MAX_FENCE
+end
+
 -- lease_peek returns the lease on a lock, nil when it is free, or an error. It writes nothing.
 -- A remaining time above the lease's own length means that Redis' clock stepped back; it
 -- is told cut to the length, and marked as stepped.
@@ -60,7 +66,7 @@ local function lease_peek(lock)
   if err then return nil, err end
   if not v then return nil end
   local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.*)$')
-  if not token then
+  if not token or not is_fence(fence) then
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds a value that is not a lease')
   end
   local left = redis.call('PTTL', lock)
@@ -89,7 +95,7 @@ local function fence_read(fence_key)
   local v, err = get_string(fence_key)
   if err then return nil, err end
   if not v then return 0 end
-  if not string.match(v, '^%d+$') then
+  if not string.match(v, '^%d+$') or not is_fence(v) then
     return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
   end
   return tonumber(v)

@@ -122,7 +122,7 @@ func readCmd(cmd *redis.Cmd, pipeline error) Reply {
 		err = pipeline
 	}
 	if err != nil {
-		return Reply{Err: classify(err)}
+		return Reply{Err: Classify(err)}
 	}
 	return Reply{Value: v}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"rota/internal/config"
+	"rota/locking"
 	"rota/scheduler/ledger"
 )
 
@@ -51,7 +51,7 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 	unsure := false
 	v, err := ask(ctx, s, func(ctx context.Context) (T, error) {
 		v, err := call(ctx)
-		unsure = isTimeout(err) || errors.Is(err, io.EOF)
+		unsure = locking.MayHaveRun(err)
 		return v, err
 	})
 	if e, ok := errors.AsType[*exitError](err); ok && unsure {

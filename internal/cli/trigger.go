@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rota/locking"
 	"rota/scheduler/ledger"
 )
 
@@ -95,7 +95,7 @@ func (s *session) request(ctx context.Context, r ledger.Request) (string, error)
 	unknown := false
 	id, err := ask(ctx, s, func(ctx context.Context) (string, error) {
 		id, err := s.led.Ask(ctx, r)
-		unknown = isTimeout(err) || errors.Is(err, io.EOF)
+		unknown = locking.MayHaveRun(err)
 		return id, err
 	})
 	if e, ok := errors.AsType[*exitError](err); ok && unknown {

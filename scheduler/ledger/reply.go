@@ -25,11 +25,12 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return err
+	return locking.Classify(err)
 }
 
-// commandError returns the error of one plain command; a key that does not exist is none. One
-// of another type matches [locking.ErrConflict] and is named, as by the scripts.
+// commandError returns the error of one plain command; a key that does not exist is none. It
+// is classified as those of scripts are ([locking.Classify]), and a key of another type
+// matches [locking.ErrConflict] and is named, as by them.
 func commandError(c redis.Cmder) error {
 	err := c.Err()
 	switch {
@@ -38,7 +39,7 @@ func commandError(c redis.Cmder) error {
 	case redis.HasErrorPrefix(err, "WRONGTYPE") && len(c.Args()) > 1:
 		return fmt.Errorf("%w: %v holds another type", locking.ErrConflict, c.Args()[1])
 	}
-	return err
+	return locking.Classify(err)
 }
 
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an

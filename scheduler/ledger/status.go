@@ -197,7 +197,7 @@ func (l *Ledger) Touch(ctx context.Context, jobs []string, expire func(job strin
 			pipe.PExpire(ctx, key, expire(job))
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := exec(ctx, pipe); err != nil {
 		return fmt.Errorf("touch: %w", err)
 	}
 	return nil

@@ -66,7 +66,7 @@ func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Du
 	// The script makes its keys of the prefix. Naming one sends it to the server that has their
 	// slot, where there are several.
 	v, err := l.pause.Run(ctx, l.client, []string{l.keys.paused()}, append([]any{
-		l.keys.prefix, job, verb, wireMillis(length), by.Who, by.Why, expire.Milliseconds(),
+		l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, expire.Milliseconds(),
 	}, more...)...)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // of the record it is a conflict already
@@ -76,16 +76,6 @@ func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Du
 	}
 	r := readReply(verb, job, v, 4)
 	return r, r.err
-}
-
-// wireMillis rounds up: less than a millisecond must not become 0, which has a meaning of its
-// own in scripts.
-func wireMillis(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d > time.Duration(ms)*time.Millisecond {
-		ms++
-	}
-	return ms
 }
 
 // DrainHost tells a host to claim nothing any more, or with undo lets it claim again. False:
