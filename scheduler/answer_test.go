@@ -14,20 +14,21 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// meddler stands between a host and Redis: of each claim it decides what the host hears.
+// meddler stands between a host and Redis: of each claim, and each look at
+// the cursors, it decides what the host hears.
 type meddler struct {
-	claim    func(send func() error) error
-	pipeline func(ctx context.Context, send func() error) error
+	claim   func(send func() error) error
+	cursors func(ctx context.Context) error
 }
 
 func (m *meddler) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if m.pipeline == nil {
+		if m.cursors == nil || !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hget" }) {
 			return next(ctx, cmds)
 		}
-		return m.pipeline(ctx, func() error { return next(ctx, cmds) })
+		return m.cursors(ctx)
 	}
 }
 
@@ -145,7 +146,7 @@ func TestLoop_GoesRoundWhileRedisHangs(t *testing.T) {
 		f := newFleet(t)
 		f.redis.SetError("LOADING Redis is loading the dataset in memory")
 		h := f.start("h0", func(o *Options) { o.OpTimeout, o.TTL = time.Minute, 2*time.Minute }, job(t, "j", "* * * * *", f.handler(time.Second)))
-		h.client.(*redis.Client).AddHook(&meddler{pipeline: func(ctx context.Context, _ func() error) error {
+		h.client.(*redis.Client).AddHook(&meddler{cursors: func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})

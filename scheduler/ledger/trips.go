@@ -7,8 +7,8 @@ import (
 )
 
 // trips gives each of several round trips, one after the other, as long as ctx has left now: how
-// many they are, and what the caller does in between, costs none of them its time. Cancelling ctx
-// still ends them.
+// many they are, and what the caller does in between, costs none of them its time. Once ctx is
+// cancelled there are no more; a call that was written is not interrupted by that anyway.
 func trips(ctx context.Context) func() (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	each := time.Until(deadline)
@@ -16,12 +16,6 @@ func trips(ctx context.Context) func() (context.Context, context.CancelFunc) {
 		if !ok || errors.Is(ctx.Err(), context.Canceled) {
 			return context.WithCancel(ctx)
 		}
-		trip, cancel := context.WithTimeout(context.WithoutCancel(ctx), each)
-		stop := context.AfterFunc(ctx, func() {
-			if errors.Is(ctx.Err(), context.Canceled) {
-				cancel()
-			}
-		})
-		return trip, func() { stop(); cancel() }
+		return context.WithTimeout(context.WithoutCancel(ctx), each)
 	}
 }
