@@ -11,23 +11,31 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"rota/jobs"
+	"rota/scheduler/ledger"
 )
 
-// meddler stands between a host and Redis: of each claim it decides what the host hears.
+// meddler stands between a host and Redis: of each claim, and each look at
+// the cursors, it decides what the host hears.
 type meddler struct {
-	claim func(send func() error) error
+	claim   func(send func() error) error
+	cursors func(ctx context.Context) error
 }
 
 func (m *meddler) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if m.cursors == nil || !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hget" }) {
+			return next(ctx, cmds)
+		}
+		return m.cursors(ctx)
+	}
 }
 
 func (m *meddler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		// The misfire policy is in claims alone.
-		if !slices.Contains(cmd.Args(), any(string(MisfireSkip))) {
+		if m.claim == nil || !slices.Contains(cmd.Args(), any(string(MisfireSkip))) {
 			return next(ctx, cmd)
 		}
 		err := m.claim(func() error { return next(ctx, cmd) })
@@ -127,6 +135,55 @@ func TestAnswer_TokenOfAnotherIsRemembered(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n := len(f.ran()); n != 2 {
 			t.Errorf("%d runs, want another one after a foreign value was gone", n)
+		}
+	})
+}
+
+// The loop goes round every second while a look at the records hangs, for as long as a call may
+// take: else the watchdog would end the daemon for a fault of Redis.
+func TestLoop_GoesRoundWhileRedisHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.redis.SetError("LOADING Redis is loading the dataset in memory")
+		h := f.start("h0", func(o *Options) { o.OpTimeout, o.TTL = time.Minute, 2*time.Minute }, job(t, "j", "* * * * *", f.handler(time.Second)))
+		h.client.(*redis.Client).AddHook(&meddler{cursors: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		f.redis.SetError("")
+		for range 50 {
+			time.Sleep(time.Second)
+			if d := time.Since(h.Progress()); d > 1100*time.Millisecond {
+				t.Fatalf("the loop went round %s ago, want every second", d)
+			}
+		}
+	})
+}
+
+// A foreign value at one job's record keeps the others from nothing: a tick of another that was
+// missed is recorded at once.
+func TestLoop_ForeignKeyOfOneJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j, other := job(t, "j", "0 * * * *", f.handler(time.Second)), job(t, "other", "0 * * * *", f.handler(time.Second))
+		j.StartDeadline, other.StartDeadline = time.Minute, time.Minute
+		h := f.start("h0", nil, other, j)
+		time.Sleep(time.Hour + 50*time.Minute)
+		h.stop()
+		<-h.ended
+		f.redis.Del("{t}:job:other")
+		if err := f.redis.Set("{t}:job:other", "x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Minute)
+		log := &logBuffer{}
+		f.start("h1", log.into, other, j)
+		time.Sleep(10 * time.Second)
+		if e := f.history("j"); len(e) != 2 || e[1].Outcome != ledger.OutcomeMissed {
+			t.Errorf("the history of j is %v, want its tick of 02:00 missed", e)
+		}
+		if n := log.count("{t}:job:other"); n != 1 {
+			t.Errorf("%d lines name the foreign key, want 1", n)
 		}
 	})
 }

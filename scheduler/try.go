@@ -46,22 +46,10 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		t.claim.Table, t.claim.Index = tab.hash, d.Index
 	}
 	if j.Schedule != nil {
-		// The ledger asks when it is about to record ticks that nobody ran.
-		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {
-			n, first, last = j.Schedule.Count(after, until, maxGap)
-			if n > 0 {
-				s.log.Warn("ticks were not run", "job", j.Name, "count", n, "tick", first, "until", last,
-					"reason", "nobody claimed them in time, or a pause; rota history has which")
-			}
-			return n, first, last
-		}
+		t.claim.Count = countTicks(j)
 	}
 	return t
 }
-
-// maxGap bounds how many ticks of a gap are counted: a job of every second that nobody ran for
-// three months.
-const maxGap = 8_000_000
 
 func orDefault[T ~string](v, otherwise T) string {
 	if v == "" {
@@ -165,6 +153,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	if a.Answer != ledger.Future {
 		s.newRefusal(c.Job, nil)
 	}
+	s.tellUnrun(c.Job, a.Unrun)
 	switch a.Answer {
 	case ledger.Won:
 		s.decides(c)

@@ -141,7 +141,7 @@ func (t target) state(ctx context.Context, s *session) (ledger.JobState, error) 
 	if err != nil {
 		return ledger.JobState{}, err
 	}
-	return states[0], nil
+	return states[0], s.explain(states[0].Err)
 }
 
 // pausedText says of a pause by whom it is, until when, and why. until is how its end is to be

@@ -45,6 +45,7 @@ type jobView struct {
 	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
 	left   time.Duration // of the newest run's lease, if it is running
 	own    *ledger.Hold  // the pause of the job itself
+	fault  error         // a key of the job that holds something else
 	cursor time.Time     // if it lies in the future
 }
 
@@ -138,7 +139,7 @@ func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) (clai
 func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
 	v := jobView{
 		Name: j.Name, Schedule: strings.Join(j.Schedule.Specs(), "; "), Timezone: j.Timezone,
-		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause,
+		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause, fault: state.Err,
 	}
 	if state.Future {
 		v.cursor = state.Cursor
@@ -220,6 +221,8 @@ func (v *jobView) state(claiming int) string {
 	switch {
 	case !v.Enabled:
 		return "disabled"
+	case v.fault != nil:
+		return "conflict"
 	case v.Paused:
 		return "paused"
 	case v.Running:

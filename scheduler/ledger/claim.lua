@@ -343,11 +343,11 @@ if not manual then
       err = streams_error(SKIPS)
       if err then return err end
       local i = 0
-      for first, last, n in string.gmatch(counts, '(%d+):(%d+):(%d+)') do
+      for first, last, n, more in string.gmatch(counts, '(%d+):(%d+):(%d+)(%+?)') do
         i = i + 1
         if tonumber(n) > 0 then
           add_skip(ranges[i][3], tonumber(first), tonumber(last), tonumber(n),
-            ranges[i][4] or 'no host claimed it in time', expire)
+            (ranges[i][4] or 'no host claimed it in time') .. (more ~= '' and ' (there are more: so many were counted)' or ''), expire)
         end
       end
       set('tick', int(math.max(cursor(), prev, gap)))

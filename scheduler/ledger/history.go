@@ -139,7 +139,7 @@ func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil { // whoever put something else there holds no lease
 		return fmt.Errorf("history: leases: %w", err)
 	}
 	for i, lease := range leases {

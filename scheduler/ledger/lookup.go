@@ -14,7 +14,8 @@ import (
 // Recent returns the newest entries of each job, in the order of jobs, and Redis' clock. It reads
 // what [Ledger.History] reads, but only the end of it, so that a view of the whole table costs
 // little: the newest n skips and misses, and the newest n things that were recorded of runs,
-// which are two or three a run. The entries of a job are in no order.
+// which are two or three a run. The entries of a job are in no order. Of a key that holds another
+// type there are none; State names it.
 func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry, time.Time, error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
@@ -24,7 +25,7 @@ func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry,
 		runs[i] = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", n)
 		skips[i] = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", n)
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil {
 		return nil, time.Time{}, fmt.Errorf("recent: %w", err)
 	}
 	var all []Entry

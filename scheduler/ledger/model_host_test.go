@@ -115,14 +115,14 @@ type grid time.Duration
 func (h *daemon) grid(job string) grid { return grid(h.table[job].every) }
 
 func (g grid) at(t time.Time) time.Time { return t.Truncate(time.Duration(g)) }
-func (g grid) count(after, until time.Time) (n int, first, last time.Time) {
+func (g grid) count(after, until time.Time) (ticks Ticks) {
 	for t := g.at(after).Add(time.Duration(g)); !t.After(until); t = t.Add(time.Duration(g)) {
-		if n++; n == 1 {
-			first = t
+		if ticks.N++; ticks.N == 1 {
+			ticks.First = t
 		}
-		last = t
+		ticks.Last = t
 	}
-	return n, first, last
+	return ticks
 }
 
 // await claims the next tick when the host's own clock says that it is due, or a little later.

@@ -28,6 +28,21 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 	return locking.Classify(err)
 }
 
+// execEach is exec for a pipeline about several jobs: a key of another type is no error of it, but
+// of the command alone, for whoever reads that one's answer.
+func execEach(ctx context.Context, pipe redis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	for _, c := range cmds {
+		if err := commandError(c); err != nil && !errors.Is(err, locking.ErrConflict) {
+			return err
+		}
+	}
+	if answer, ok := errors.AsType[redis.Error](err); ok && answer != nil {
+		return nil
+	}
+	return locking.Classify(err)
+}
+
 // commandError returns the error of one plain command; a key that does not exist is none. It
 // is classified as those of scripts are ([locking.Classify]), and a key of another type
 // matches [locking.ErrConflict] and is named, as by them.
