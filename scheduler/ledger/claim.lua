@@ -293,9 +293,9 @@ if not manual then
 
   -- Undecided ticks in (gap, prev], cut at pauses: what lies in one was skipped, else missed. A
   -- pause is [from, till): what is due when it begins lies in it, what is due when it ends does not.
-  -- Without a cursor nobody knows what became of the ticks from before Redis forgot.
+  -- Of ticks from before Redis forgot nobody knows, whatever cursor a host has brought since.
   local base = math.max(cursor(), since)
-  local gap = r.tick and base or math.max(base, epoch_born(forgot))
+  local gap = base < prev and math.max(base, epoch_born(forgot)) or base
   local ranges = {}
   if #pauses > 1 then table.sort(pauses, function(a, b) return a.from < b.from end) end
   for _, p in ipairs(pauses) do

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,7 @@ type checks struct {
 	reported  map[string]string        // by run: an outcome that Redis has taken
 	abandoned map[string]bool          // by run: given back
 	cursor    map[string]time.Time     // by job: the newest seen in the record
+	waiting   map[string]int64         // by job: the tick that waits, in ms; 0: none
 	created   map[string]time.Duration // by job: when its record came to be
 	loads     map[string]time.Time     // by schedule hash: when the first host loaded it
 }
@@ -41,7 +43,7 @@ type execution struct {
 func newChecks() checks {
 	return checks{
 		seen: map[string]int{}, granted: map[string]grantSeen{}, highest: map[string]int64{}, started_: map[string][]*execution{},
-		byRun: map[string]*execution{}, reported: map[string]string{}, abandoned: map[string]bool{}, cursor: map[string]time.Time{},
+		byRun: map[string]*execution{}, reported: map[string]string{}, abandoned: map[string]bool{}, cursor: map[string]time.Time{}, waiting: map[string]int64{},
 		created: map[string]time.Duration{}, loads: map[string]time.Time{},
 	}
 }
@@ -57,6 +59,7 @@ func of(job string, tick time.Time) string { return fmt.Sprintf("%s %s", job, ti
 // forget is what a flush makes of what was known of the record.
 func (w *world) forget() {
 	clear(w.cursor)
+	clear(w.waiting)
 	clear(w.created)
 	clear(w.reported)
 	clear(w.abandoned)
@@ -72,6 +75,9 @@ func (w *world) claimed(c *Claim, d Decision) {
 	w.seen[string(d.Answer)]++
 	if t := w.loads[c.ScheduleHash]; t.IsZero() || c.Since.Before(t) {
 		w.loads[c.ScheduleHash] = c.Since
+	}
+	if c.Kind == Misfire && d.Decided == "skipped" {
+		w.fault("the catch-up %s did not wait for its turn", c.Run)
 	}
 	if d.Answer == Won {
 		w.won(c, d)
@@ -89,6 +95,9 @@ func (w *world) claimed(c *Claim, d Decision) {
 }
 
 func (w *world) won(c *Claim, d Decision) {
+	if w.abandoned[c.Run] || w.reported[c.Run] != "" {
+		w.fault("%s was granted, and it had been given back, or its outcome reported: %q", c.Run, w.reported[c.Run])
+	}
 	before, replay := w.granted[c.Run]
 	if replay && before.fence == d.Fence {
 		return
@@ -107,8 +116,12 @@ func (w *world) won(c *Claim, d Decision) {
 	now := w.time()
 	if c.Kind == Manual {
 		w.seen["manual"]++
-		if _, ok := w.asked[c.Request]; !ok {
+		asked, ok := w.asked[c.Request]
+		if !ok {
 			w.fault("%s was granted for request %s, which nobody made", c.Run, c.Request)
+		}
+		if late := w.now - asked - requestPatience; late > time.Millisecond {
+			w.fault("%s was granted %v after nobody waited for request %s any more", c.Run, late, c.Request)
 		}
 		return
 	}
@@ -244,5 +257,10 @@ func (w *world) inspect() {
 			w.fault("the cursor of %s is ahead of the clock: %s", job, w.since(at))
 		}
 		w.cursor[job] = at
+		waiting, _ := strconv.ParseInt(w.redis.HGet("{m}:job:"+job, "wait_tick"), 10, 64)
+		if waiting != 0 && waiting < w.waiting[job] {
+			w.fault("the tick of %s that waits became an older one", job)
+		}
+		w.waiting[job] = waiting
 	}
 }

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -182,7 +184,11 @@ func (h *daemon) send(t *try) {
 	t.sent, t.answered = w.now, false
 	sent, claim := w.now, *c
 	w.call(h, func() func() {
+		before, _ := w.redis.Get(w.led.LeaseKey(cmp.Or(claim.Lease, claim.Lock)))
 		d := w.led.Claim(w.t.Context(), []Claim{claim})[0]
+		if d.Answer == Won && before != "" && !strings.HasPrefix(before, claim.Token.Reveal()+"|") {
+			w.fault("%s was granted a lease that was another's: %s", claim.Run, before)
+		}
 		w.claimed(&claim, d)
 		return func() {
 			if !t.over && !t.answered && t.sent == sent {

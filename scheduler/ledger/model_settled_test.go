@@ -68,6 +68,12 @@ func (w *world) accounted(s JobState, entries []Entry) {
 		}
 		for t := e.Tick; !t.After(last); t = t.Add(time.Duration(step)) {
 			other[of(s.Job, t)] = append(other[of(s.Job, t)], e.Outcome+": "+e.Reason)
+			if at := t.Sub(w.epoch); s.Job == "j" && e.Reason == unclaimed && w.pausedAt(at) {
+				w.fault("tick %s of %s is missed, and there was a pause", w.since(t), s.Job)
+			}
+			if !t.Equal(grid(step).at(t)) {
+				w.fault("an entry of tick %s, which is none: %s", w.since(t), e.Reason)
+			}
 		}
 	}
 	from := w.epoch.Add(w.created[s.Job])
@@ -88,7 +94,7 @@ func (w *world) accounted(s JobState, entries []Entry) {
 		}
 		for _, e := range ran[key] {
 			forgot := w.flushedBetween(w.granted[e.Run].at, w.now)
-			if !strings.HasPrefix(why[0], "skipped: its rerun was") && !forgot {
+			if !strings.HasPrefix(why[0], "skipped: its rerun was") && (!forgot || why[0] == "missed: "+unclaimed) {
 				w.fault("%s ran (%s, %s), and there is %q", key, e.Run, e.Outcome, why)
 			}
 		}
@@ -100,6 +106,16 @@ func (w *world) accounted(s JobState, entries []Entry) {
 			}
 		}
 	}
+}
+
+// unclaimed is the reason of a tick in a gap.
+const unclaimed = "no host claimed it in time"
+
+// pausedAt tells whether an instant lies in a pause that has ended.
+func (w *world) pausedAt(at time.Duration) bool {
+	return slices.ContainsFunc(w.paused, func(p span) bool {
+		return p.from.Truncate(time.Millisecond) <= at && at < p.until.Truncate(time.Millisecond)
+	})
 }
 
 // appended checks that of each run there is one start and one end at most, however often they
