@@ -143,6 +143,7 @@ end
 -- 2. When? ------------------------------------------------------------------------------
 -- What this daemon knows decided carries the cursor over a flush of Redis.
 if known > cursor() and known <= now + 1000 then
+  if not r.tick then set('gap_from', int(epoch_born(forgot))) end
   set('tick', int(known))
   flush()
 end
@@ -295,7 +296,7 @@ if not manual then
   -- pause is [from, till): what is due when it begins lies in it, what is due when it ends does not.
   -- Of ticks from before Redis forgot nobody knows, whatever cursor a host has brought since.
   local base = math.max(cursor(), since)
-  local gap = base < prev and math.max(base, epoch_born(forgot)) or base
+  local gap = math.max(base, tonumber(r.gap_from) or r.tick and 0 or epoch_born(forgot))
   local ranges = {}
   if #pauses > 1 then table.sort(pauses, function(a, b) return a.from < b.from end) end
   for _, p in ipairs(pauses) do

@@ -94,7 +94,7 @@ var guards = []guard{
 	// Decided?
 	{"the smaller since counts", "claim", "since = math.min(since, tonumber(r.since))", ""},
 	{"not due before since", "claim", "local base = math.max(cursor(), since)", "local base = cursor()"},
-	{"nothing is known of before the epoch", "claim", "base < prev and math.max(base, epoch_born(forgot)) or base", "base"},
+	{"nothing is known of before the epoch", "claim", "math.max(base, tonumber(r.gap_from) or r.tick and 0 or epoch_born(forgot))", "base"},
 	{"ticks in a pause are not due", "claim", "      base = math.max(base, p.till)\n", ""},
 	{"ticks in a pause are skipped", "claim", "'skipped', p.reason }", "'missed' }"},
 	{"decided ticks are", "claim", "elseif not undecided then", "elseif false then"},
