@@ -37,7 +37,7 @@ type Options struct {
 	FailFast   bool          // a run ends at the first renewal that fails
 	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
 
-	MaxAge      time.Duration // of the history; 0: 14 days
+	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
@@ -293,7 +293,8 @@ func waitFor(d time.Duration, c ...<-chan struct{}) <-chan struct{} {
 }
 
 // touch keeps the records of the whole table from expiring, once a day: a job that is due
-// once a year is not forgotten while it stands in some host's table.
+// once a year is not forgotten while it stands in some host's table. What is older than the
+// history goes back goes then.
 func (s *Scheduler) touch(ctx context.Context) {
 	select {
 	case <-s.contact:
@@ -312,7 +313,7 @@ func (s *Scheduler) touch(ctx context.Context) {
 			expire[j.Name] = s.expiry(j, d)
 		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-		err := s.opt.Ledger.Touch(call, names, func(job string) time.Duration { return expire[job] })
+		err := s.opt.Ledger.Touch(call, names, s.opt.MaxAge, func(job string) time.Duration { return expire[job] })
 		cancel()
 		if wait = 24 * time.Hour; err != nil {
 			wait = time.Minute

@@ -110,7 +110,7 @@ type Log struct {
 // History is what the ledger keeps of each job.
 type History struct {
 	Keep        int // runs
-	MaxAge      time.Duration
+	MaxAge      time.Duration // of an entry, to a day; the newest run stays
 	OutputBytes int // of one run
 }
 
