@@ -62,6 +62,7 @@ type Scheduler struct {
 	redis  presence
 
 	beaten   bool          // there was a heartbeat; the heart's alone
+	told     string        // the epoch of a Redis that forgot, as logged last; the heart's alone
 	contact  chan struct{} // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
