@@ -73,8 +73,11 @@ func (r *rig) lived(job string, n int, random *rand.Rand) {
 			add(end, "runs", "ev", "end", "outcome", "succeeded", "attempt", 1)
 		}
 		if random.IntN(3) == 0 {
-			at := won + random.Int64N(200_000)
-			writes = append(writes, write{at, "skips", []any{"outcome", "missed", "tick", won, "until", won + (at-won)/2, "count", 2}})
+			at, outcome := won+random.Int64N(200_000), "missed"
+			if i < 9*n/10 { // so that pages have to be turned to find them
+				outcome = "skipped"
+			}
+			writes = append(writes, write{at, "skips", []any{"outcome", outcome, "tick", won, "until", won + (at-won)/2, "count", 2}})
 		}
 	}
 	pipe := r.client.Pipeline()
@@ -101,6 +104,7 @@ func TestHistory_LimitIsTheBeginningOfAll(t *testing.T) {
 		{Jobs: []string{"j"}},
 		{Jobs: []string{"j", "k", "none"}},
 		{Jobs: []string{"k", "j"}, Outcome: OutcomeMissed},
+		{Jobs: []string{"j"}, Outcome: OutcomeSkipped},
 		{Jobs: []string{"j", "k"}, Outcome: "failed"},
 		{Jobs: []string{"j"}, Outcome: "succeeded", Since: r.zero.Add(-23*time.Hour - 30*time.Minute)},
 		{Jobs: []string{"j"}, Outcome: "never"},
@@ -126,16 +130,20 @@ func TestHistory_LimitIsTheBeginningOfAll(t *testing.T) {
 func TestRun_IsFoundFromItsStart(t *testing.T) {
 	t.Parallel()
 	r := onServer(t)
+	others := func() {
+		pipe := r.client.Pipeline()
+		for i := range 1000 {
+			pipe.Do(r.ctx(), "XADD", "{t}:job:j:runs", "*", "ev", "end", "run", fmt.Sprint("other", i), "attempt", 1)
+		}
+		if _, err := pipe.Exec(r.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	others()
 	g := r.win(r.claim(-1))
 	r.end(g, "succeeded")
 	lost := r.win(r.claim(0))
-	pipe := r.client.Pipeline()
-	for i := range 2000 {
-		pipe.Do(r.ctx(), "XADD", "{t}:job:j:runs", "*", "ev", "end", "run", fmt.Sprint("other", i), "attempt", 1)
-	}
-	if _, err := pipe.Exec(r.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	others()
 	counted := &reads{}
 	r.client.AddHook(counted)
 	if e, err := r.led.Run(r.ctx(), g.Claim.Run); err != nil || e.Outcome != "succeeded" || counted.n > 300 {
