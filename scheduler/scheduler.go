@@ -26,7 +26,7 @@ type Options struct {
 	Table  string // hash of the table: hosts with the same one share what they know of an instant
 
 	Namespace string // the fleet; told to runs
-	Host      string // this host's name, unique in the fleet; required
+	Host      string // this host's name, unique in the fleet, as [ledger.CheckName] wants it; required
 	Labels    []string
 	Version   string
 	Config    string // path of the config file; told to runs
@@ -146,6 +146,8 @@ func (o *Options) check() error {
 	}
 	if o.Host == "" {
 		faults = append(faults, errors.New("scheduler: Host is empty"))
+	} else if err := ledger.CheckName(o.Host); err != nil {
+		faults = append(faults, fmt.Errorf("scheduler: Host: %w", err))
 	}
 	for _, d := range []struct {
 		name string
