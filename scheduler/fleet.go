@@ -63,7 +63,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	}
 	s.beaten = true
 	s.compare(f.Hosts)
-	if s.forgot(ctx, f) {
+	if s.forgot(ctx, f, last) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 //
 // A Job is never changed once it is in a table; several goroutines read it.
 type Job struct {
-	Name     string             // [A-Za-z0-9][A-Za-z0-9._-]{0,63}
+	Name     string             // as [ledger.CheckName] wants it
 	Schedule *schedule.Schedule // nil only for a job that runs by hand alone
 	Handler  jobs.Handler
 	Disabled bool // never due; can still be triggered with force
@@ -23,7 +23,7 @@ type Job struct {
 	Definition   string
 	ScheduleHash string
 
-	Lock string // the lock's name; "" is the job's own
+	Lock string // the lock's name, likewise; "" is the job's own
 
 	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h

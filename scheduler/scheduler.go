@@ -26,7 +26,7 @@ type Options struct {
 	Table  string // hash of the table: hosts with the same one share what they know of an instant
 
 	Namespace string // the fleet; told to runs
-	Host      string // this host's name, unique in the fleet; required
+	Host      string // this host's name, unique in the fleet, as [ledger.CheckName] wants it; required
 	Labels    []string
 	Version   string
 	Config    string // path of the config file; told to runs
@@ -37,7 +37,7 @@ type Options struct {
 	FailFast   bool          // a run ends at the first renewal that fails
 	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
 
-	MaxAge      time.Duration // of the history; 0: 14 days
+	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
@@ -62,6 +62,7 @@ type Scheduler struct {
 	redis  presence
 
 	beaten   bool          // there was a heartbeat; the heart's alone
+	told     string        // the epoch of a Redis that forgot, as logged last; the heart's alone
 	contact  chan struct{} // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
@@ -145,6 +146,8 @@ func (o *Options) check() error {
 	}
 	if o.Host == "" {
 		faults = append(faults, errors.New("scheduler: Host is empty"))
+	} else if err := ledger.CheckName(o.Host); err != nil {
+		faults = append(faults, fmt.Errorf("scheduler: Host: %w", err))
 	}
 	for _, d := range []struct {
 		name string
@@ -293,7 +296,8 @@ func waitFor(d time.Duration, c ...<-chan struct{}) <-chan struct{} {
 }
 
 // touch keeps the records of the whole table from expiring, once a day: a job that is due
-// once a year is not forgotten while it stands in some host's table.
+// once a year is not forgotten while it stands in some host's table. What is older than the
+// history goes back goes then.
 func (s *Scheduler) touch(ctx context.Context) {
 	select {
 	case <-s.contact:
@@ -312,7 +316,7 @@ func (s *Scheduler) touch(ctx context.Context) {
 			expire[j.Name] = s.expiry(j, d)
 		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-		err := s.opt.Ledger.Touch(call, names, func(job string) time.Duration { return expire[job] })
+		err := s.opt.Ledger.Touch(call, names, s.opt.MaxAge, func(job string) time.Duration { return expire[job] })
 		cancel()
 		if wait = 24 * time.Hour; err != nil {
 			wait = time.Minute

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"rota/scheduler/ledger"
 )
 
 // table is the cron table in force. It is replaced as a whole and never changed: whoever holds
@@ -26,6 +28,10 @@ func newTable(jobs []Job, hash string) (*table, error) {
 		switch _, twice := t.at[j.Name]; {
 		case j.Name == "":
 			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
+		case ledger.CheckName(j.Name) != nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %d: %w", i, ledger.CheckName(j.Name)))
+		case ledger.CheckName(j.LockName()) != nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %q: Lock: %w", j.Name, ledger.CheckName(j.Lock)))
 		case twice:
 			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
 		case j.Handler == nil:

@@ -29,7 +29,7 @@ func TestLedger_ARedisThatIsNotReadyIsUnavailable(t *testing.T) {
 		"cursors":  func(t *rig) error { _, _, err := t.led.Cursors(t.ctx(), []string{"j"}); return err },
 		"taken":    func(t *rig) error { _, err := t.led.Taken(t.ctx(), "tb", time.Unix(60, 0)); return err },
 		"touch": func(t *rig) error {
-			return t.led.Touch(t.ctx(), []string{"j"}, func(string) time.Duration { return time.Hour })
+			return t.led.Touch(t.ctx(), []string{"j"}, time.Hour, func(string) time.Duration { return time.Hour })
 		},
 		"steering": func(t *rig) error { _, err := t.led.Steering(t.ctx()); return err },
 		"pause":    func(t *rig) error { _, err := t.led.Pause(t.ctx(), "j", 0, by, time.Hour); return err },

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -36,8 +37,8 @@ const count Answer = "count"
 
 // Claim is one try to win one tick. Times are cut to milliseconds.
 type Claim struct {
-	Job   string
-	Lock  string // the lock's name
+	Job   string // as [CheckName] wants it; one for each host is NAME@HOST
+	Lock  string // the lock's name; likewise
 	Lease string // the lease's name, where a policy gives runs of one lock leases of their own; "" is Lock
 
 	Kind string    // Scheduled, Misfire or Manual; a rerun is recognised by the script
@@ -172,6 +173,9 @@ func (c *Claim) check() error {
 		return fmt.Errorf("ledger: claim %q: Expire is %s, want the TTL of %s or more", c.Job, c.Expire, c.TTL)
 	case c.Kind != Scheduled && c.Kind != Misfire && c.Kind != Manual:
 		return fmt.Errorf("ledger: claim %q: Kind is %q, want scheduled, misfire or manual", c.Job, c.Kind)
+	}
+	if err := cmp.Or(checkScoped(c.Job), checkScoped(c.Lock), CheckName(c.Host)); err != nil {
+		return fmt.Errorf("ledger: claim %q: %w", c.Job, err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Ledger struct {
 	keep     int
 	fenceTTL time.Duration
 
-	claim, renew, finish, abandon, beat, leave, pause, reset, cancel *locking.Script
+	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch *locking.Script
 }
 
 // New returns a Ledger that talks through client, which stays the caller's to close. Every
@@ -60,6 +60,7 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.pause = script(pauseBody)
 	l.reset = script(resetBody)
 	l.cancel = script(cancelBody)
+	l.touch = script(touchBody)
 	return l, nil
 }
 

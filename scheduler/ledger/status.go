@@ -206,20 +206,3 @@ func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []Cursor, 
 	}
 	return cursors, clock.Val(), nil
 }
-
-// Touch keeps the keys of jobs from expiring for as long as expire says, in one pipeline.
-func (l *Ledger) Touch(ctx context.Context, jobs []string, expire func(job string) time.Duration) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	pipe := l.client.Pipeline()
-	for _, job := range jobs {
-		for _, key := range []string{l.keys.record(job), l.keys.runs(job), l.keys.fails(job), l.keys.skips(job)} {
-			pipe.PExpire(ctx, key, expire(job))
-		}
-	}
-	if err := exec(ctx, pipe); err != nil {
-		return fmt.Errorf("touch: %w", err)
-	}
-	return nil
-}

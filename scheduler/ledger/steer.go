@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"rota/locking"
@@ -61,20 +60,26 @@ func (l *Ledger) Resume(ctx context.Context, job string, by By) (bool, error) {
 	return r.text(0) == "1", r.err
 }
 
-func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration, more ...any) (reply, error) {
-	what := fmt.Sprintf("%s %q", verb, job)
-	// The script makes its keys of the prefix. Naming one sends it to the server that has their
-	// slot, where there are several.
-	v, err := l.pause.Run(ctx, l.client, []string{l.keys.paused()}, append([]any{
-		l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, expire.Milliseconds(),
-	}, more...)...)
-	switch {
-	case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // of the record it is a conflict already
-		return reply{}, fmt.Errorf("%s: %w: %s holds another type", what, locking.ErrConflict, l.keys.paused())
-	case err != nil:
-		return reply{}, fmt.Errorf("%s: %w", what, err)
+func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration) (reply, error) {
+	call := l.pauseCall(job, verb, length, by, expire)
+	v, err := l.pause.Run(ctx, l.client, call.Keys, call.Args...)
+	return l.readPause(verb, job, locking.Reply{Value: v, Err: err})
+}
+
+func (l *Ledger) pauseCall(job, verb string, length time.Duration, by By, expire time.Duration, more ...any) locking.Call {
+	return locking.Call{
+		// The script makes its keys of the prefix. Naming one sends it to the server that has their
+		// slot, where there are several.
+		Keys: []string{l.keys.paused()},
+		Args: append([]any{l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, expire.Milliseconds()}, more...),
 	}
-	r := readReply(verb, job, v, 4)
+}
+
+func (l *Ledger) readPause(verb, job string, rep locking.Reply) (reply, error) {
+	if rep.Err != nil {
+		return reply{}, fmt.Errorf("%s %q: %w", verb, job, rep.Err)
+	}
+	r := readReply(verb, job, rep.Value, 4)
 	return r, r.err
 }
 
