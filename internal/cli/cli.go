@@ -32,7 +32,6 @@ const (
 	exitUsage       = 2  // wrong usage, invalid config
 	exitUnreachable = 69 // Redis cannot be reached (EX_UNAVAILABLE of sysexits.h)
 	exitHeld        = 75 // the lock is held by another (EX_TEMPFAIL)
-	exitLost        = 79 // the lease was lost under a running command
 )
 
 // exitError is an error with an exit code of its own, and with a hint, if there is one, on
