@@ -125,7 +125,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 		return // a host that has the job, and can run it, answers
 	}
 	asked := r.Asked()
-	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
+	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
 	if job.Disabled {
 		t.claim.Barred = "disabled"
@@ -137,9 +137,6 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 		}
 	})
 }
-
-// requestPatience is how long a host tries to take a manual run; the ledger's rule is the same.
-const requestPatience = 10 * time.Second
 
 // reopen races for ticks that another host won and gave back. The one that gave a tick back
 // waits a second, so that it does not win it again in the same moment.

@@ -171,12 +171,13 @@ func (o *Options) check() error {
 	return errors.Join(faults...)
 }
 
-// LeastTTL is the shortest lease that is safe with these values, rounded up to a millisecond:
-// three renewals may fail, and the run still ends in time. The parts that grow with the lease
-// itself are the trust margin, 1 % of it, and the kill margin, 5 %.
+// LeastTTL is the shortest lease that is safe with these values, rounded up to a millisecond: three
+// renewals may fail and one call hang, and there is still the grace of the run before the trust
+// deadline. The 6 % of the lease itself are what lies between that and its end: 1 % of margin, which
+// package locking explains, and 5 % for the last SIGKILL, with 50 ms for what of both does not shrink.
 func LeastTTL(renewEvery, lossGrace, opTimeout time.Duration) time.Duration {
 	fixed := 3*renewEvery + lossGrace + opTimeout + 50*time.Millisecond
-	least := (fixed*100 + 93) / 94
+	least := (fixed*100 + 93) / 94 // rounded up: fixed is what 94 % of a lease must hold
 	return (least + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
@@ -311,9 +312,8 @@ func (s *Scheduler) touch(ctx context.Context) {
 		expire := map[string]time.Duration{}
 		for i := range tab.jobs {
 			j := &tab.jobs[i]
-			d, _ := newest(j, i, s.clock.Now())
 			names = append(names, j.Name)
-			expire[j.Name] = s.expiry(j, d)
+			expire[j.Name] = Expiry(j.Schedule, s.opt.MaxAge, s.clock.Now())
 		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 		err := s.opt.Ledger.Touch(call, names, s.opt.MaxAge, func(job string) time.Duration { return expire[job] })

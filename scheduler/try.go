@@ -58,15 +58,6 @@ func orDefault[T ~string](v, otherwise T) string {
 	return string(v)
 }
 
-// expiry is how long the job's keys outlive their last touch.
-func (s *Scheduler) expiry(j *Job, d Due) time.Duration {
-	gap := time.Duration(0)
-	if j.Schedule != nil && !d.Next.IsZero() {
-		gap = d.Next.Sub(d.Tick)
-	}
-	return max(s.opt.MaxAge, 2*gap) + 24*time.Hour
-}
-
 // send claims in one pipeline. What is settled by the answer is done; the rest goes on alone.
 func (s *Scheduler) send(ctx context.Context, tries []*try) {
 	for i, d := range s.ask(ctx, tries) {

@@ -13,7 +13,9 @@ import (
 
 	"rota/internal/config"
 	"rota/locking"
+	"rota/scheduler"
 	"rota/scheduler/ledger"
+	"rota/scheduler/schedule"
 )
 
 // What the commands have in common that change how the fleet goes on: who says so, about what,
@@ -120,16 +122,11 @@ func (t target) own(state *ledger.JobState) *ledger.Hold {
 // expiry is how long the record of the target outlives its pause: as long as the daemons keep
 // it, or the pause of a job that is due once a year would take its record with it.
 func (t target) expiry(s *session, now time.Time) time.Duration {
-	keep := s.cfg.History.MaxAge
-	if t.job == nil {
-		return keep
+	var rule *schedule.Schedule
+	if t.job != nil {
+		rule = t.job.Schedule
 	}
-	if next, ok := t.job.Schedule.Next(now); ok {
-		if after, ok := t.job.Schedule.Next(next); ok {
-			keep = max(keep, 2*after.Sub(next))
-		}
-	}
-	return keep + 24*time.Hour
+	return scheduler.Expiry(rule, s.cfg.History.MaxAge, now)
 }
 
 // state reads what the ledger knows of the target. No job is called as the whole fleet is, so

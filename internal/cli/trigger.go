@@ -21,7 +21,7 @@ import (
 const (
 	// takenWithin is how long a host has to take a manual run. By Redis' clock the hosts keep
 	// the same limit, so a request whose withdrawal is lost is not run later either.
-	takenWithin = 10 * time.Second
+	takenWithin = ledger.RequestPatience
 	lookEvery   = 100 * time.Millisecond
 )
 

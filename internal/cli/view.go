@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -57,21 +58,15 @@ type hostView struct {
 
 // MarshalJSON adds to what the host says of itself what was said to it.
 func (h hostView) MarshalJSON() ([]byte, error) {
-	labels := h.Labels
-	if labels == nil {
-		labels = []string{}
+	said, err := json.Marshal(h.Host)
+	if err != nil {
+		return nil, err
 	}
-	return json.Marshal(struct {
-		Name     string     `json:"name"`
-		ID       string     `json:"id"`
-		Version  string     `json:"version"`
-		Table    string     `json:"table"`
-		Labels   []string   `json:"labels"`
-		Running  int        `json:"running"`
-		Draining bool       `json:"draining"`
-		OffsetMS int64      `json:"clock_offset_ms"`
-		Drained  *ledger.By `json:"drained"`
-	}{h.Name, h.ID, h.Version, h.Table, labels, h.Running, h.Draining, h.ClockOffset.Milliseconds(), h.Drained})
+	drained, err := json.Marshal(h.Drained)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(said[:len(said)-1], `,"drained":%s}`, drained), nil
 }
 
 // claims tells whether the host takes part in the races.

@@ -15,9 +15,9 @@ import (
 //go:embed record.lua
 var recordPrelude string
 
-// requestPatience is how long a manual run waits to be taken by a host, by Redis' clock.
+// RequestPatience is how long a manual run waits to be taken by a host, by Redis' clock.
 // Afterwards nobody runs it, whatever became of who asked.
-const requestPatience = 10 * time.Second
+const RequestPatience = 10 * time.Second
 
 // Options of a [Ledger].
 type Options struct {

@@ -120,7 +120,7 @@ func (w *world) won(c *Claim, d Decision) {
 		if !ok {
 			w.fault("%s was granted for request %s, which nobody made", c.Run, c.Request)
 		}
-		if late := w.now - asked - requestPatience; late > time.Millisecond {
+		if late := w.now - asked - RequestPatience; late > time.Millisecond {
 			w.fault("%s was granted %v after nobody waited for request %s any more", c.Run, late, c.Request)
 		}
 		return

@@ -69,6 +69,7 @@ redis.call('HSET', key, prefix .. 'from', int(from), prefix .. 'until', int(till
 list(cjson.encode({ from = int(from), ['until'] = int(till), who = who, why = why }))
 if not all then
   redis.call('HSETNX', key, 'v', FORMAT)
-  redis.call('PEXPIRE', key, int(math.max(expire, length + expire)))
+  local keep = math.max(expire, length + expire)
+  if redis.call('PTTL', key) < keep then redis.call('PEXPIRE', key, int(keep)) end
 end
 return { '1', int(now), int(from), int(till) }

@@ -23,7 +23,8 @@ const AllJobs = "-"
 // says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
 // it first did. So did a job's pause if the one before has ended and no host has recorded its ticks
 // yet; of the fleet the last eight that ended are remembered until each job has recorded its own.
-// Runs are not touched. expire is of the job's record, counted from the pause's end.
+// Runs are not touched. expire is of the job's record, counted from the pause's end; what
+// is kept longer already stays.
 //
 // A tick that is due at the instant at which the pause begins is inside, and one that is due when
 // it ends is not.

@@ -107,7 +107,8 @@ func TestLedger_Pause(t *testing.T) {
 			if s := t.state(); !s.Known || s.Pause == nil || s.Pause.Ends() {
 				t.Errorf("State() = %+v, want a record with a pause without an end", s)
 			}
-			for length, want := range map[time.Duration]int64{0: 3600_000, time.Hour: 7200_000} {
+			for i, want := range []int64{3600_000, 7200_000, 7200_000} { // it is never shortened
+				length := []time.Duration{0, time.Hour, 0}[i]
 				t.pauseFor(length, ada)
 				if ttl, ok := t.do("PTTL", "{t}:job:j").(int64); !ok || ttl > want || ttl < want-10_000 {
 					t.Errorf("PTTL of the record after Pause(%s) = %d, want %d ms: an hour after its end", length, ttl, want)
