@@ -102,7 +102,7 @@ func readEntry(job string, m redis.XMessage) Entry {
 	number := func(k string) int64 { n, _ := strconv.ParseInt(text(k), 10, 64); return n }
 	e := Entry{
 		Job: job, Tick: instant(number("tick")), Until: instant(number("until")), Count: int(number("count")),
-		Run: text("run"), Kind: text("kind"), Host: text("host"), Lock: text("lock"), Token: number("token"),
+		Run: text("run"), Kind: Kind(text("kind")), Host: text("host"), Lock: text("lock"), Token: number("token"),
 		Outcome: text("outcome"), Reason: text("reason"), Won: instant(number("won")),
 		Started: instant(number("started")), Ended: instant(number("ended")), Attempt: int(number("attempt")),
 		Reruns: int(number("reruns")), Definition: text("definition"), Late: text("late") != "",
