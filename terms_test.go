@@ -18,6 +18,8 @@ func words() []string {
 		"fleet", "host", "job", "schedule", "tick", "claim", "lease", "lock", "fencing token",
 		"trust deadline", "run", "attempt", "outcome", "record", "cursor", "overlap", "misfire",
 		"ledger", "drain", "warden",
+		// And those that this code needs besides.
+		"table", "definition", "grace", "give back", "manual run", "steering", "pause", "request", "cancel", "heartbeat", "epoch",
 	}
 }
 
@@ -123,7 +125,7 @@ func valuesOf(s source, types ...string) []string {
 				return typ != nil && typ.Name == t || typ == nil && strings.HasPrefix(name, t)
 			})
 			if lit, ok := v.(*ast.BasicLit); ok && lit.Kind == token.STRING && belongs && ast.IsExported(name) {
-				if value, err := strconv.Unquote(lit.Value); err == nil {
+				if value, err := strconv.Unquote(lit.Value); err == nil && value != "" {
 					values = append(values, value)
 				}
 			}
