@@ -172,8 +172,8 @@ func (a *app) answer(asJSON bool, object any, format string, args ...any) error 
 
 // pauseAnswer is what pause and resume say to scripts: how it stands now, as in status.
 type pauseAnswer struct {
-	Job    *string      `json:"job"` // null: every job
-	Paused bool         `json:"paused"`
+	Job    *string       `json:"job"` // null: every job
+	Paused bool          `json:"paused"`
 	Pause  *ledger.Pause `json:"pause"`
 }
 

@@ -120,7 +120,7 @@ func (r *rig) claim(n int, change ...func(*Claim)) Claim {
 func by(host string) func(*Claim)     { return func(c *Claim) { c.Host = host } }
 func overlap(p string) func(*Claim)   { return func(c *Claim) { c.Overlap = p } }
 func misfire(p string) func(*Claim)   { return func(c *Claim) { c.Misfire = p } }
-func kind(k Kind) func(*Claim)      { return func(c *Claim) { c.Kind = k } }
+func kind(k Kind) func(*Claim)        { return func(c *Claim) { c.Kind = k } }
 func onLock(name string) func(*Claim) { return func(c *Claim) { c.Lock = name } }
 func reruns(c *Claim)                 { c.OnCrash = "rerun" }
 

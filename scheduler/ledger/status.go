@@ -21,7 +21,7 @@ type JobState struct {
 	Open    time.Time // a tick that was won and given back; zero: none
 	Last    *Entry    // the newest run or skip; nil: none
 
-	Paused     bool  // by one of the next two, or both
+	Paused     bool   // by one of the next two, or both
 	Pause      *Pause // the job's own; nil: there is none, or it is over
 	FleetPause *Pause // that of the whole fleet; nil: likewise
 

@@ -14,7 +14,7 @@ import (
 // Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
 // hosts can tell a Redis that forgot.
 type Steering struct {
-	Drained map[string]By   // hosts told to claim nothing
+	Drained map[string]By    // hosts told to claim nothing
 	Paused  map[string]Pause // by job; under [AllJobs] the fleet's. Some may have ended
 }
 
