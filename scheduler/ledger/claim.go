@@ -148,7 +148,7 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 		}
 		pending = append(pending, i)
 	}
-	trip := trips(ctx)
+	trips := tripsOf(ctx)
 	// A count is stale only if the record changed in between; the fourth try has seen enough.
 	for try := 0; len(pending) > 0; try++ {
 		calls := make([]locking.Call, len(pending))
@@ -156,8 +156,8 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 			calls[k] = l.claimCall(&claims[i], gaps[i])
 		}
 		var again []int
-		ctx, cancel := trip()
-		replies := l.claim.RunAll(ctx, l.client, calls)
+		trip, cancel := trips.begin(ctx)
+		replies := l.claim.RunAll(trip, l.client, calls)
 		cancel()
 		for k, r := range replies {
 			i := pending[k]

@@ -29,10 +29,10 @@ type Query struct {
 // matches [locking.ErrConflict] and names it: a history with a hole in it would look like one.
 func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 	pages := l.newPages(q)
-	trip := trips(ctx)
+	trips := tripsOf(ctx)
 	for {
-		call, cancel := trip()
-		err := pages.read(call)
+		trip, cancel := trips.begin(ctx)
+		err := pages.read(trip)
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("history: %w", err)
@@ -44,8 +44,8 @@ func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 				entries = append(entries, readEntry(j.name, m))
 			}
 		}
-		call, cancel = trip()
-		err = l.judgeRunning(call, entries)
+		trip, cancel = trips.begin(ctx)
+		err = l.judgeRunning(trip, entries)
 		cancel()
 		if err != nil {
 			return nil, err

@@ -42,9 +42,9 @@ func onEach(t *testing.T, f func(t *rig)) {
 	})
 }
 
-func onServer(t *testing.T, args ...string) *rig {
+func onServer(t *testing.T) *rig {
 	t.Helper()
-	s := redistest.Server(t, args...)
+	s := redistest.Server(t)
 	r := newRig(t, s.Client())
 	r.server = s
 	return r
