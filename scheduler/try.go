@@ -153,11 +153,11 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		return false
 	case ledger.Held:
 		switch a.Decided {
-		case "skipped":
+		case ledger.Skipped:
 			s.decides(c)
 			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
 				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
-		case "waiting":
+		case ledger.Waiting:
 			s.decides(c)
 			log.Info("tick waits", "holder", a.Holder)
 		default:
@@ -167,7 +167,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		s.know(c.Job, minTime(a.Base, a.Now))
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
-		if a.Decided == "missed" {
+		if a.Decided == ledger.Missed {
 			s.decides(c)
 		}
 		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)

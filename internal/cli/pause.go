@@ -67,7 +67,7 @@ func (a *app) pause(ctx context.Context, args []string, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
-	h, err := change(ctx, s, func(ctx context.Context) (ledger.Hold, error) {
+	h, err := change(ctx, s, func(ctx context.Context) (ledger.Pause, error) {
 		return s.led.Pause(ctx, t.name(), length, by, t.expiry(s, time.Now()))
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 		return err
 	}
 	a.noteStillPaused(t, left)
-	var still *ledger.Hold
+	var still *ledger.Pause
 	if !t.all() && len(left) > 0 {
 		still = left[0].FleetPause
 	}

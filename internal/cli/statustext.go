@@ -97,7 +97,7 @@ func faultText(err error) string {
 }
 
 // rowPaused says of a pause all there is; its reason has a row of its own.
-func (v *view) rowPaused(t *table, name, what string, h *ledger.Hold) {
+func (v *view) rowPaused(t *table, name, what string, h *ledger.Pause) {
 	if h == nil {
 		return
 	}

@@ -23,7 +23,7 @@ var abandonBody string
 type Grant struct {
 	Claim Claim
 	Fence int64
-	Found string
+	Found Found
 	Won   time.Time
 }
 
@@ -34,8 +34,8 @@ func (g *Grant) leaseName() string {
 	return g.Claim.Lock
 }
 
-func (g *Grant) kind() string {
-	if g.Found == "rerun" {
+func (g *Grant) kind() Kind {
+	if g.Found == FoundRerun {
 		return Rerun
 	}
 	return g.Claim.Kind
@@ -100,9 +100,9 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 		return false, err
 	}
 	fields := []any{
-		"run", c.Run, "tick", millis(c.Tick), "kind", g.kind(), "host", c.Host, "lock", c.Lock,
+		"run", c.Run, "tick", millis(c.Tick), "kind", string(g.kind()), "host", c.Host, "lock", c.Lock,
 		"lease", l.keys.lease(g.leaseName()), "token", g.Fence, "won", millis(g.Won), "definition", c.Definition,
-		"reruns", flag(g.Found == "rerun"), "reason", e.Reason, "attempt", e.Attempt, "started", millis(e.Started),
+		"reruns", flag(g.Found == FoundRerun), "reason", e.Reason, "attempt", e.Attempt, "started", millis(e.Started),
 	}
 	if e.ExitCode != nil {
 		fields = append(fields, "code", strconv.Itoa(*e.ExitCode))
