@@ -127,6 +127,9 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	asked := r.Asked()
 	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
+	if job.Overlap == OverlapAllow {
+		t.claim.Lease = t.claim.Lock + ":" + r.ID // two may be asked for in one second
+	}
 	if job.Disabled {
 		t.claim.Barred = "disabled"
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,6 +145,32 @@ func (f *fleet) history(job string) []ledger.Entry {
 	}
 	slices.Reverse(e)
 	return e
+}
+
+// says is a job's history in short, oldest first: of each entry the tick or the range, the
+// outcome, and of a run its kind, unless that is the usual one.
+func (f *fleet) says(job string) []string {
+	f.t.Helper()
+	var out []string
+	for _, e := range f.history(job) {
+		line := e.Tick.Format("15:04:05") + " " + e.Outcome
+		if e.Count > 0 {
+			line = fmt.Sprintf("%s…%s (%d) %s", e.Tick.Format("15:04:05"), e.Until.Format("15:04:05"), e.Count, e.Outcome)
+		}
+		if e.Run != "" && e.Kind != ledger.Scheduled {
+			line += " " + e.Kind
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// wantSays compares says, line by line.
+func (f *fleet) wantSays(job string, want ...string) {
+	f.t.Helper()
+	if got := f.says(job); !slices.Equal(got, want) {
+		f.t.Errorf("%s: the history says\n  %s\nwant\n  %s", job, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
 }
 
 // accounts checks the promise for the ticks of one job in (from, until]: each ran once, or an

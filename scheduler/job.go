@@ -29,9 +29,18 @@ type Job struct {
 	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // the start is delayed by a hash of the name, below this; 0: not at all
 
-	Overlap Overlap
-	Misfire Misfire
-	OnCrash OnCrash
+	Overlap     Overlap
+	MaxParallel int // runs at once under OverlapAllow; 0: 10
+	Misfire     Misfire
+	OnCrash     OnCrash
+}
+
+// maxParallel is how many runs of the job may overlap, where its policy lets them.
+func (j *Job) maxParallel() int {
+	if j.MaxParallel > 0 {
+		return j.MaxParallel
+	}
+	return 10
 }
 
 // LockName is the name of the lock that a run of the job holds.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -39,9 +40,14 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		Definition: j.Definition, ScheduleHash: j.ScheduleHash,
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
-		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: 10,
+		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.maxParallel(),
 		Table: tab.hash, Index: d.Index,
 	}}
+	if j.Overlap == OverlapAllow {
+		// Each run has a lease of its own, and the lock still counts their tokens. No lock's name
+		// has a colon.
+		t.claim.Lease = t.claim.Lock + ":" + strconv.FormatInt(d.Tick.Unix(), 10)
+	}
 	if j.Schedule != nil {
 		// The ledger asks when it is about to record ticks that nobody ran.
 		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {
@@ -170,8 +176,12 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		switch a.Decided {
 		case "skipped":
 			s.know(c.Job, c.Tick)
-			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
-				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
+			if a.Holder == "" {
+				log.Info("tick skipped", "outcome", "skipped", "reason", "max_parallel runs are going", "max_parallel", c.MaxParallel)
+				break
+			}
+			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held", "lock", c.Lock,
+				"holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
 		case "waiting":
 			s.know(c.Job, c.Tick)
 			log.Info("tick waits", "holder", a.Holder)

@@ -30,12 +30,14 @@ type Job struct {
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
 	SuccessCodes  []int         // exit codes, at least one
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
+	Splay         time.Duration // below the smallest gap; 0: none
 
-	Scope   string            // "once" in the fleet
-	Lock    string            // "" is the job's own
-	Overlap scheduler.Overlap // never "": the default is filled in, as in the next two
-	Misfire scheduler.Misfire
-	OnCrash scheduler.OnCrash
+	Scope       string            // "once" in the fleet
+	Lock        string            // "" is the job's own
+	Overlap     scheduler.Overlap // never "": the default is filled in, as in the next two
+	MaxParallel int               // runs at once, under OverlapAllow
+	Misfire     scheduler.Misfire
+	OnCrash     scheduler.OnCrash
 
 	specs []string // as written
 }
@@ -87,6 +89,7 @@ func (l *loader) finishJob(f found) Job {
 		}
 	}
 	l.finishSchedule(f, &j)
+	l.finishPolicies(f, &j)
 	return j
 }
 

@@ -107,7 +107,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	base := Job{
 		File: "testdata/good/everything.toml", Timezone: "Europe/Berlin", Enabled: true, Dir: "/",
 		Env: map[string]string{"A": "default", "B": "default"}, Timeout: time.Hour, SuccessCodes: []int{0},
-		Scope: "once", Overlap: scheduler.OverlapSkip, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
+		Scope: "once", Overlap: scheduler.OverlapSkip, MaxParallel: 10, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
 	}
 	a, b, dotted := base, base, base
 	a.Name, a.Shell = "a", "a | b"
@@ -115,6 +115,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	b.Command, b.Dir, b.Timeout, b.KillGrace = []string{"report", "--full"}, "/srv", 90*time.Second, 2*time.Second
 	b.Env = map[string]string{"A": "default", "B": "own", "C": "own"}
 	b.SuccessCodes, b.StartDeadline = []int{0, 3}, 5*time.Minute
+	b.Splay, b.Lock, b.Overlap, b.MaxParallel = 10*time.Minute, "db", scheduler.OverlapAllow, 3
 	dotted.Name, dotted.Command = "a.b", []string{"true"}
 	specs := [][]string{{"@every 90s"}, {"0 5 * * *"}, {"0 2 * * *", "30 2 * * 1"}}
 	for i, want := range []Job{a, dotted, b} {
@@ -382,6 +383,14 @@ func TestLoad_Warnings(t *testing.T) {
 		"names that differ only in case": {
 			"[jobs.backup]\nschedule = \"@daily\"\nshell = 'true'\n[jobs.Backup]\nschedule = \"@daily\"\nshell = 'true'\n",
 			`rota.toml:1: jobs.backup: differs only in case from Backup in `,
+		},
+		"a bound on runs that never overlap": {
+			"[jobs.a]\nschedule = \"@daily\"\nshell = 'true'\nmax_parallel = 2\n",
+			`rota.toml:4: jobs.a.max_parallel: says nothing without overlap = "allow"`,
+		},
+		"a lock that does not exclude": {
+			"[jobs.a]\nschedule = \"@daily\"\nshell = 'true'\nlock = \"db\"\noverlap = \"allow\"\n",
+			`rota.toml:4: jobs.a.lock: excludes nothing under overlap = "allow"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,9 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 			Lock:          j.Lock,
 			Timeout:       j.Timeout,
 			StartDeadline: j.StartDeadline,
+			Splay:         j.Splay,
 			Overlap:       j.Overlap,
+			MaxParallel:   j.MaxParallel,
 			Misfire:       j.Misfire,
 			OnCrash:       j.OnCrash,
 		}
@@ -93,12 +95,24 @@ func (j *Job) Definition() string {
 		Overlap scheduler.Overlap `json:"overlap"`
 		Misfire scheduler.Misfire `json:"misfire"`
 		OnCrash scheduler.OnCrash `json:"on_crash"`
+
+		Splay       time.Duration `json:"splay,omitzero"`
+		MaxParallel int           `json:"max_parallel,omitzero"`
 	}{
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
 		j.args(), j.Env, j.Dir,
 		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
+		j.Splay, j.parallel(),
 	})
+}
+
+// parallel is MaxParallel where it says anything.
+func (j *Job) parallel() int {
+	if j.Overlap != scheduler.OverlapAllow {
+		return 0
+	}
+	return j.MaxParallel
 }
 
 // ScheduleHash is a hash of what decides when the job is due: its specs, their zone, and

@@ -30,6 +30,10 @@ timeout = "1m"
 kill_grace = "2s"
 success_codes = [0, 3]
 start_deadline = "5m"
+splay = "10m"
+lock = "db"
+overlap = "allow"
+max_parallel = 3
 enabled = false
 
 [jobs.a]
@@ -60,7 +64,7 @@ shell = "a | b"
 	b.Schedule = nil
 	if want := (scheduler.Job{
 		Name: "b", Disabled: true, Timeout: time.Minute, StartDeadline: 5 * time.Minute,
-		Overlap: scheduler.OverlapSkip, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
+		Splay: 10 * time.Minute, Lock: "db", Overlap: scheduler.OverlapAllow, MaxParallel: 3, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
 		Definition: c.Jobs[1].Definition(), ScheduleHash: c.Jobs[1].ScheduleHash(),
 	}); !reflect.DeepEqual(b, want) {
 		t.Errorf("job b =\n%+v, want\n%+v", b, want)
@@ -106,6 +110,10 @@ func TestDefinition_ChangesWithWhatRuns(t *testing.T) {
 		{"kill_grace", base + "kill_grace = \"1s\"\n", true, false},
 		{"success_codes", base + "success_codes = [0, 1]\n", true, false},
 		{"start_deadline", base + "start_deadline = \"1m\"\n", true, false},
+		{"splay", base + "splay = \"1m\"\n", true, false},
+		{"lock", base + "lock = \"db\"\n", true, false},
+		{"overlap", base + "overlap = \"allow\"\n", true, false},
+		{"a bound that says nothing", base + "max_parallel = 3\n", false, false},
 	} {
 		got := load(tc.text)
 		if (got.Definition() != first.Definition()) != tc.definition {
