@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
 	s.mu.Lock()
+	before := s.fleet
 	s.fleet = s.fleet[:0:0]
 	for _, h := range f.Hosts {
 		if !h.Draining && !drained(f.Steering, h.Name) {
@@ -80,7 +82,11 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	told := drained(f.Steering, s.opt.Host)
 	changed := told != s.drained
 	s.drained = told
+	fewer := slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
 	s.mu.Unlock()
+	if fewer || changed && !told {
+		s.lookAll(s.current()) // what another host looked after, or this one while it was drained
+	}
 	switch {
 	case changed && told:
 		s.log.Warn("host drained", "host", s.opt.Host, "effect", "it claims nothing until rota drain --undo")
@@ -91,7 +97,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		*last = r.ID
 		s.take(ctx, r)
 	}
-	s.reopen(ctx, f)
+	s.reopen(f.Open)
 	return nil
 }
 
@@ -144,46 +150,17 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 // requestPatience is how long a host tries to take a manual run; the ledger's rule is the same.
 const requestPatience = 10 * time.Second
 
-// reopen races for ticks that another host won and gave back. The one that gave a tick back
-// waits a second, so that it does not win it again in the same moment.
-func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
+// reopen has the jobs looked at of which a tick was won and given back. The set keeps naming them
+// until some host has won it.
+func (s *Scheduler) reopen(names []string) {
 	tab := s.current()
-	var names []string
-	for _, name := range f.Open {
-		if job, _ := tab.job(name); job != nil && !s.isStuck(name) {
-			names = append(names, name)
+	now := time.Now()
+	for _, name := range names {
+		if j, _ := tab.job(name); j != nil {
+			k := s.rankFor(j)
+			s.tending.add(name, k, now.Add(s.turnOf(k)))
 		}
 	}
-	if len(names) == 0 {
-		return
-	}
-	call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	states, err := s.opt.Ledger.State(call, names)
-	cancel()
-	if err != nil {
-		return // the set is read again with the next beat
-	}
-	var due []Due
-	for _, st := range states {
-		if j, i := tab.job(st.Job); !st.Open.IsZero() && j.Schedule != nil && !j.Disabled && s.beginReopen(st) {
-			due = append(due, dueAt(j, i, st.Open))
-		}
-	}
-	if len(due) > 0 {
-		s.spawn(func() { s.claimAll(ctx, tab, due) })
-	}
-}
-
-// beginReopen tells whether an open tick was not tried yet: the set keeps naming its job until
-// some host has won it.
-func (s *Scheduler) beginReopen(st ledger.JobState) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reopened[st.Job].Equal(st.Open) {
-		return false
-	}
-	s.reopened[st.Job] = st.Open
-	return true
 }
 
 // listen makes the heart beat at once when a script hints that there is something to see.
@@ -204,7 +181,9 @@ func (s *Scheduler) listen(ctx context.Context) {
 				run, host, _ := strings.Cut(rest, " ")
 				s.log.Warn("run lost", "job", job, "run", run, "host", host, "outcome", "lost",
 					"reason", "its lease ended and its host reported no outcome")
-			case "cancel":
+			case "free":
+				s.freed(name)
+			case "cancel", "end":
 				if s.runsHere(name) {
 					s.keeper.RenewNow() // the renewal brings who asked, and why
 				}

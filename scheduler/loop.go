@@ -29,6 +29,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 	p := newPlanner(tab.jobs, last)
 	defer func() { p.stop() }()
 	s.race(ctx, tab, s.overdue(ctx, tab, last))
+	s.lookAll(tab)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -36,9 +37,11 @@ func (s *Scheduler) loop(ctx context.Context) {
 		case <-timer.C:
 		case <-s.returned:
 			s.race(ctx, tab, s.overdue(ctx, tab, s.clock.Now()))
+			s.lookAll(tab)
 		case <-s.reloaded:
 			tab = s.current()
 			p.restart(tab.jobs, last) // what is due since then is due in the new table too
+			s.lookAll(tab)
 		case <-ctx.Done():
 			return
 		}
@@ -52,6 +55,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 			s.log.Warn("time passed unseen", "by", now.Sub(last))
 			p.restart(tab.jobs, now)
 			s.race(ctx, tab, s.overdue(ctx, tab, now))
+			s.lookAll(tab)
 		}
 		last = now
 		s.race(ctx, tab, newestOfEach(p.take(now)))

@@ -1,5 +1,11 @@
 package scheduler
 
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
 // Overlap says what happens to a tick whose lock is still held.
 type Overlap string
 
@@ -29,3 +35,14 @@ const (
 	CrashSkip  OnCrash = "skip"  // the run is lost
 	CrashRerun OnCrash = "rerun" // another host runs the tick once more, under a higher token
 )
+
+// wordsOf puts what a script asks of a run into words: it knows instants in milliseconds.
+func wordsOf(end string) string {
+	const replaced = "replaced by tick "
+	text, ok := strings.CutPrefix(end, replaced)
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		return end
+	}
+	return replaced + time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}

@@ -9,11 +9,7 @@ import (
 // until sleeps until an instant of the bubble's first day, as "01:30:00".
 func until(t *testing.T, clock string) {
 	t.Helper()
-	at, err := time.Parse("2006-01-02 15:04:05", "2000-01-01 "+clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Until(at))
+	time.Sleep(time.Until(instant(clock)))
 }
 
 // Jobs that name one lock exclude each other; what is skipped says for whom.

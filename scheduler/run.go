@@ -99,6 +99,7 @@ func (s *Scheduler) execute(r *run) {
 	r.lease.Stop()
 	s.release(r)
 	s.record(r, res, output)
+	s.ended(c.Job)
 }
 
 // await waits for the handler. It tells it about its timeout, and goes on without it if it

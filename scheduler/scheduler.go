@@ -69,6 +69,7 @@ type Scheduler struct {
 	killed   chan struct{} // closed by Kill
 	killing  sync.Once
 
+	tending  *tending                  // jobs with ticks that the plan does not bring
 	calls    chan struct{}             // room for single claims and outcomes under way
 	progress atomic.Pointer[time.Time] // of the loop
 
@@ -92,7 +93,6 @@ type Scheduler struct {
 	decided  map[string]time.Time // the newest tick known decided, by job
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
-	reopened map[string]time.Time // the open tick last tried, by job
 	runs     map[locking.Token]*run
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last
@@ -120,7 +120,7 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -194,8 +194,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	heart.Go(func() { s.listen(beating) })
 	heart.Go(func() { s.touch(beating) })
 
+	var tending sync.WaitGroup
+	tending.Go(func() { s.tend(ctx) })
 	s.loop(ctx)
 	<-ctx.Done()
+	tending.Wait()
 	s.drain()
 
 	stopBeating()

@@ -18,6 +18,7 @@ type try struct {
 	table   *table
 	due     Due
 	claim   ledger.Claim
+	owed    bool // it is tend's, which looks after its job anyway
 	backoff time.Duration
 }
 
@@ -120,6 +121,11 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	return out
 }
 
+// over tells whether it is too late to ask again.
+func (t *try) over(now time.Time) bool {
+	return !t.claim.Deadline.IsZero() && now.After(t.claim.Deadline)
+}
+
 // chase repeats a try until it is settled. Whatever its answer, it is settled by the deadline.
 func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 	t.backoff = firstBackoff
@@ -132,11 +138,9 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 			t.backoff = min(2*t.backoff, refusedBackoff)
 		case d.Answer == ledger.Early:
 			wait = d.Wait
-		case d.Answer == ledger.Held:
-			wait = min(max(d.Left, firstBackoff), lastBackoff)
 		}
 		running := sleep(ctx, wait)
-		if over := s.clock.Now().After(t.due.Deadline); !running || over {
+		if over := t.over(s.clock.Now()); !running || over {
 			if d.Err != nil && unanswered(d.Err) {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
@@ -184,9 +188,10 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 				"holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
 		case "waiting":
 			s.know(c.Job, c.Tick)
-			log.Info("tick waits", "holder", a.Holder)
+			log.Info("tick waits", "lock", c.Lock, "holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
+			s.awaits(t, a)
 		default:
-			return false
+			s.awaits(t, a) // it waits already: by another host, or by a claim of ours without an answer
 		}
 	case ledger.Already:
 		s.know(c.Job, minTime(a.Base, a.Now))
@@ -206,6 +211,21 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("tick not claimed", "reason", string(a.Answer))
 	}
 	return true
+}
+
+// awaits has the job of a tick looked after that waits for the lock: this host alone may know it.
+func (s *Scheduler) awaits(t *try, a answer) {
+	c := &t.claim
+	if c.Overlap == string(OverlapReplace) && a.HolderJob == c.Job {
+		if s.runsHere(a.HolderRun) {
+			s.keeper.RenewNow() // brings that its end is asked for
+		} else {
+			s.work.Go(func() { s.call(func(ctx context.Context) { s.opt.Ledger.Urge(ctx, a.HolderRun) }) })
+		}
+	}
+	if !t.owed || a.Decided != "" {
+		s.tending.add(c.Job, 0, time.Now().Add(patience(0, a.Left)))
+	}
 }
 
 var errFuture = errors.New("scheduler: the cursor lies ahead of redis' clock")
@@ -244,6 +264,7 @@ func minTime(a, b time.Time) time.Time {
 // giveBack abandons a claim, won or unknown, and keeps at it for a while: until then nobody
 // else can take the tick. It does not wait.
 func (s *Scheduler) giveBack(t *try, reason string) {
+	s.tending.givesBack(t.claim.Job, time.Now())
 	s.work.Go(func() {
 		wait := firstBackoff
 		for range tidyTries {

@@ -31,8 +31,6 @@ func later() []string {
 		"jobs.retries",
 		"jobs.retry_backoff",
 		"jobs.retry_max",
-		"jobs.overlap=queue",
-		"jobs.overlap=replace",
 		"jobs.misfire=once",
 		"jobs.misfire=all",
 		"jobs.on_crash=rerun",
