@@ -63,7 +63,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		s.alarmTwin(f.Before)
 	}
 	s.beaten = true
-	s.compare(f.Hosts)
+	fewer := s.compare(f.Hosts)
 	if s.forgot(ctx, f) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
@@ -82,7 +82,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	told := drained(f.Steering, s.opt.Host)
 	changed := told != s.drained
 	s.drained = told
-	fewer := slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
+	fewer = fewer || slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
 	s.mu.Unlock()
 	if fewer || changed && !told {
 		s.lookAll(s.current()) // what another host looked after, or this one while it was drained
@@ -179,6 +179,7 @@ func (s *Scheduler) listen(ctx context.Context) {
 			case "lost":
 				job, rest, _ := strings.Cut(name, " ")
 				run, host, _ := strings.Cut(rest, " ")
+				s.lost(job)
 				s.log.Warn("run lost", "job", job, "run", run, "host", host, "outcome", "lost",
 					"reason", "its lease ended and its host reported no outcome")
 			case "free":
@@ -191,6 +192,14 @@ func (s *Scheduler) listen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// lost has a job looked at of which a run is recorded as lost, if its tick may be run again.
+func (s *Scheduler) lost(name string) {
+	if j, _ := s.current().job(name); j != nil && j.OnCrash == CrashRerun {
+		k := s.rankFor(j)
+		s.tending.add(name, k, time.Now().Add(s.turnOf(k)))
 	}
 }
 
@@ -207,8 +216,9 @@ func (s *Scheduler) runsHere(id string) bool {
 }
 
 // compare reports hosts that went without leaving, and hosts whose table is another than this
-// one's: a job that both have at different times runs at both.
-func (s *Scheduler) compare(hosts []ledger.Host) {
+// one's: a job that both have at different times runs at both. It tells whether a host has gone,
+// whichever way.
+func (s *Scheduler) compare(hosts []ledger.Host) (fewer bool) {
 	s.mu.Lock()
 	was, own := s.seen, s.table.hash
 	s.seen = map[string]ledger.Host{}
@@ -225,7 +235,11 @@ func (s *Scheduler) compare(hosts []ledger.Host) {
 	s.strange = text
 	s.mu.Unlock()
 	for name, h := range was {
-		if _, ok := now[name]; !ok && !h.Draining && name != s.opt.Host {
+		if _, ok := now[name]; ok || name == s.opt.Host {
+			continue
+		}
+		fewer = true
+		if !h.Draining {
 			s.log.Warn("host went away", "host", name, "last", h.Beat, "running", h.Running)
 		}
 	}
@@ -235,6 +249,7 @@ func (s *Scheduler) compare(hosts []ledger.Host) {
 	case news:
 		s.log.Info("hosts have the same table again", "table", own)
 	}
+	return fewer
 }
 
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is

@@ -51,6 +51,7 @@ func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
 			return false
 		}
 		s.know(d.Job.Name, d.Tick)
+		s.guard(d.Job, d.Tick)
 		s.log.Debug("left tick to another host", "job", d.Job.Name, "tick", d.Tick)
 		return true
 	})

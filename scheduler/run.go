@@ -65,7 +65,7 @@ type run struct {
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", c.Kind)
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
 
 	output := jobs.NewOutput(s.opt.OutputBytes)
 	lines := jobs.NewLines(func(line string, continued bool) {
@@ -163,6 +163,8 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		attrs = append(attrs, "reason", e.Reason)
 	}
 	r.log.Log(context.Background(), level, "run ended", attrs...)
+	s.recording(r, true)
+	defer s.recording(r, false)
 	wait := firstBackoff
 	for {
 		var held bool
@@ -181,7 +183,8 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
 			return
 		}
-		wait = min(2*wait, lastBackoff)
+		// Whoever would run the tick again waits for the outcome, for one RenewEvery.
+		wait = min(2*wait, lastBackoff, s.opt.RenewEvery/2)
 	}
 }
 

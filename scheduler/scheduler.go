@@ -94,6 +94,7 @@ type Scheduler struct {
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
 	runs     map[locking.Token]*run
+	records  map[string]bool // runs that have ended here and whose outcome Redis has not taken yet
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last
 	seen     map[string]ledger.Host // at the last heartbeat
@@ -120,7 +121,7 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		tending: newTending(), runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -9,9 +9,9 @@ import (
 )
 
 // tend looks after jobs with ticks that want a run at another time than the plan brings them: one
-// that waits for the lock, one that was given back. Which of them a job has is in its record; what
-// puts a job on the list is an answer to a claim, a heartbeat, a hint, or a host that went. tend
-// ends with ctx.
+// that waits for the lock, one that was given back, one whose run ended with its host. Which of them
+// a job has is in its record; what puts a job on the list is an answer to a claim, a heartbeat, a
+// hint, or a host that went. tend ends with ctx.
 func (s *Scheduler) tend(ctx context.Context) {
 	select {
 	case <-s.contact:
@@ -39,7 +39,9 @@ const lookAtOnce = 500
 
 // tended tells whether a job may have such ticks by its policies; one that was given back may be any
 // job's, and is known from the heartbeats.
-func tended(j *Job) bool { return j.Overlap == OverlapQueue || j.Overlap == OverlapReplace }
+func tended(j *Job) bool {
+	return j.Overlap == OverlapQueue || j.Overlap == OverlapReplace || j.OnCrash == CrashRerun
+}
 
 // lookAll has every job looked at that may have such ticks: when this host starts, when Redis is
 // back, when another host went, when the table is another.
@@ -94,15 +96,66 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 			s.tending.again(st.Job, now.Add(refusedBackoff)) // the next claim names the key
 			continue
 		}
-		d, ok := owed(j, index, st)
-		switch retake := s.tending.mayRetake(st.Job, now); {
-		case !ok:
-			s.tending.drop(st.Job)
-		case retake.After(now):
-			s.tending.again(st.Job, retake)
-		default:
+		d, wait := owed(j, index, st)
+		switch at := s.claimableAt(&d, now); {
+		case !d.none() && at.After(now):
+			s.tending.again(st.Job, at)
+		case !d.none():
 			s.spawn(func() { s.repay(ctx, tab, d) })
+		case wait > 0:
+			s.tending.again(st.Job, now.Add(wait+s.turnOf(s.tending.rankOf(st.Job))))
+		default:
+			s.tending.drop(st.Job)
 		}
+	}
+}
+
+// claimableAt is when this host may claim a tick that is owed.
+func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
+	if d.none() {
+		return now
+	}
+	at := s.tending.mayRetake(d.due.Job.Name, now)
+	if d.rerun == "" {
+		return at
+	}
+	from := s.tending.found(d.due.Job.Name, "crash of "+d.rerun, now)
+	switch {
+	case s.isRecording(d.rerun):
+		return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
+	case s.redis.awayWithin(s.opt.TTL):
+		// Its host may be alive: Redis is what was away, and an outcome is on its way.
+		return later(at, from.Add(s.opt.RenewEvery))
+	}
+	return at
+}
+
+// recording notes that a run's outcome is on its way to Redis, or that it is there.
+func (s *Scheduler) recording(r *run, begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id := r.grant.Claim.Run; begun {
+		s.records[id] = true
+	} else {
+		delete(s.records, id)
+	}
+}
+
+func (s *Scheduler) isRecording(run string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[run]
+}
+
+// guard has a job looked after whose tick another host has won, if this host is one of the few that
+// run it again when that one dies. The lease tells them when it could, so they are not all too busy:
+// most runs are over before the first look.
+func (s *Scheduler) guard(j *Job, tick time.Time) {
+	if j.OnCrash != CrashRerun {
+		return
+	}
+	if k := rank(j.Name, tick, s.opt.Host, s.claimants()); k <= lookers {
+		s.tending.add(j.Name, k, time.Now().Add(s.opt.RenewEvery))
 	}
 }
 

@@ -20,6 +20,8 @@ type care struct {
 	rank int       // this host's place among those that look after it
 	busy bool      // it is being looked at, or a claim of it is under way
 	next time.Time // busy: what happened meanwhile asks for a look then; zero: nothing did
+	what string    // what was found at the job, and when for the first time
+	from time.Time
 }
 
 func newTending() *tending {
@@ -113,6 +115,20 @@ func (g *tending) rankOf(job string) int {
 	return lastStep
 }
 
+// found notes what was found at a job, and returns when it was found for the first time.
+func (g *tending) found(job, what string, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.jobs[job]
+	if c == nil {
+		return now
+	}
+	if c.what != what {
+		c.what, c.from = what, now
+	}
+	return c.from
+}
+
 // wait is how long nobody need look.
 func (g *tending) wait(now time.Time) time.Duration {
 	g.mu.Lock()
@@ -159,6 +175,13 @@ func (g *tending) rouse() {
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

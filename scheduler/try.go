@@ -195,6 +195,9 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		}
 	case ledger.Already:
 		s.know(c.Job, minTime(a.Base, a.Now))
+		if !t.owed && c.Kind != ledger.Manual {
+			s.guard(t.due.Job, c.Tick)
+		}
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
 		if a.Decided == "missed" {

@@ -33,7 +33,6 @@ func later() []string {
 		"jobs.retry_max",
 		"jobs.misfire=once",
 		"jobs.misfire=all",
-		"jobs.on_crash=rerun",
 		"jobs.expect_within",
 		"jobs.ping",
 		"jobs.limits",

@@ -23,7 +23,8 @@ type Standing struct {
 	Run     string // the newest run's id; "": there was none
 	RunTick time.Time
 	Left    time.Duration // of its lease; 0: it does not hold it
-	Crashed bool          // it ended with its host, and its tick may be run once more
+	Crashed bool          // it ended with its host, by its lease or its outcome
+	Again   bool          // its tick may be run once more if it did
 
 	Err error // of this record alone: a key of another type
 }
@@ -93,12 +94,13 @@ func (q *runReads) into(s *Standing) error {
 	rec := q.rec
 	s.Cursor, s.Waiting = at(rec, "tick"), at(rec, "wait_tick")
 	s.Run, s.RunTick = rec["run_id"], at(rec, "run_tick")
-	ended := false
+	reruns, _ := strconv.Atoi(rec["run_reruns"])
+	s.Again = s.Run != "" && rec["run_kind"] != Manual && reruns == 0
 	switch rec["run_state"] {
 	case "open":
 		s.Open = s.RunTick
 	case "lost", "interrupted":
-		ended = true
+		s.Crashed = true
 	case "running":
 		if err := commandError(q.lease); err != nil {
 			return err
@@ -116,10 +118,8 @@ func (q *runReads) into(s *Standing) error {
 				}
 			}
 		} else {
-			ended = true // and nobody has recorded it
+			s.Crashed = true // and nobody has recorded it
 		}
 	}
-	reruns, _ := strconv.Atoi(rec["run_reruns"])
-	s.Crashed = ended && rec["run_kind"] != Manual && reruns == 0
 	return nil
 }

@@ -38,6 +38,9 @@ func TestStandings_SayWhatIsLeftOfAJob(t *testing.T) {
 			if s.Crashed {
 				got += "crashed"
 			}
+			if s.Crashed && !s.Again {
+				got += " for good"
+			}
 			if got != text {
 				t.Errorf("Standings() says %q, want %q: %+v", got, text, s)
 			}
@@ -84,9 +87,9 @@ func TestStandings_SayWhatIsLeftOfAJob(t *testing.T) {
 			t.end(t.win(t.claim(0, reruns)), "interrupted")
 			want(t, "cursor 0, run 0, crashed")
 			t.expire(t.win(t.claim(0, reruns)).Claim)
-			want(t, "cursor 0, run 0, ")
+			want(t, "cursor 0, run 0, crashed for good")
 			t.expire(t.win(t.manual()).Claim)
-			want(t, "cursor 0, run 0, ")
+			want(t, "cursor 0, run 0, crashed for good")
 		})
 		t.fresh("a key of another type spoils its own job", func(t *rig) {
 			t.win(t.claim(0))
