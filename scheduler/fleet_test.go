@@ -29,6 +29,7 @@ type fleet struct {
 	redis *miniredis.Miniredis
 	dial  func() (net.Conn, error)
 	led   *ledger.Ledger
+	keep  int // runs in the history; 0: the ledger's default
 
 	mu   sync.Mutex
 	runs []jobs.Run
@@ -88,7 +89,7 @@ type host struct {
 func (f *fleet) start(name string, change func(*Options), table ...Job) *host {
 	f.t.Helper()
 	c := f.client()
-	led, err := ledger.New(c, ledger.Options{Namespace: "t"})
+	led, err := ledger.New(c, ledger.Options{Namespace: "t", Keep: f.keep})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -99,7 +99,8 @@ func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Du
 	var due []Due
 	var names []string
 	for i := range tab.jobs {
-		if d, ok := newest(&tab.jobs[i], i, now); ok {
+		// What is caught up is looked after as all that is left over.
+		if d, ok := newest(&tab.jobs[i], i, now); ok && !(catchesUp(d.Job) && now.After(d.Deadline)) {
 			due = append(due, d)
 			names = append(names, d.Job.Name)
 		}

@@ -9,9 +9,9 @@ import (
 )
 
 // tend looks after jobs with ticks that want a run at another time than the plan brings them: one
-// that waits for the lock, one that was given back, one whose run ended with its host. Which of them
-// a job has is in its record; what puts a job on the list is an answer to a claim, a heartbeat, a
-// hint, or a host that went. tend ends with ctx.
+// that waits for the lock, one that was given back, one whose run ended with its host, one that nobody
+// ran in time. Which of them a job has is in its record; what puts a job on the list is an answer to a
+// claim, a heartbeat, a hint, or a host that went. tend ends with ctx.
 func (s *Scheduler) tend(ctx context.Context) {
 	select {
 	case <-s.contact:
@@ -40,7 +40,7 @@ const lookAtOnce = 500
 // tended tells whether a job may have such ticks by its policies; one that was given back may be any
 // job's, and is known from the heartbeats.
 func tended(j *Job) bool {
-	return j.Overlap == OverlapQueue || j.Overlap == OverlapReplace || j.OnCrash == CrashRerun
+	return j.Overlap == OverlapQueue || j.Overlap == OverlapReplace || j.OnCrash == CrashRerun || catchesUp(j)
 }
 
 // lookAll has every job looked at that may have such ticks: when this host starts, when Redis is
@@ -96,7 +96,7 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 			s.tending.again(st.Job, now.Add(refusedBackoff)) // the next claim names the key
 			continue
 		}
-		d, wait := owed(j, index, st)
+		d, wait := owed(j, index, st, s.baseOf(tab, st), s.clock.Now())
 		switch at := s.claimableAt(&d, now); {
 		case !d.none() && at.After(now):
 			s.tending.again(st.Job, at)
@@ -110,22 +110,42 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 	}
 }
 
+// baseOf is the newest tick of a job that is decided or not due, as far as this host knows.
+func (s *Scheduler) baseOf(tab *table, st *ledger.Standing) time.Time {
+	base := st.Cursor
+	if base.IsZero() {
+		s.mu.Lock()
+		base = s.sinceOf(tab, st.Job)
+		s.mu.Unlock()
+	}
+	return later(base, s.tending.floorOf(st.Job))
+}
+
 // claimableAt is when this host may claim a tick that is owed.
 func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
 	if d.none() {
 		return now
 	}
-	at := s.tending.mayRetake(d.due.Job.Name, now)
-	if d.rerun == "" {
-		return at
-	}
-	from := s.tending.found(d.due.Job.Name, "crash of "+d.rerun, now)
+	name := d.due.Job.Name
+	at := s.tending.mayRetake(name, now)
 	switch {
-	case s.isRecording(d.rerun):
-		return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
-	case s.redis.awayWithin(s.opt.TTL):
-		// Its host may be alive: Redis is what was away, and an outcome is on its way.
-		return later(at, from.Add(s.opt.RenewEvery))
+	case d.rerun != "":
+		from := s.tending.found(name, "crash of "+d.rerun, now)
+		if s.isRecording(d.rerun) {
+			return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
+		}
+		if s.redis.awayWithin(s.opt.TTL) {
+			// Its host may be alive: Redis is what was away, and an outcome is on its way.
+			return later(at, from.Add(s.opt.RenewEvery))
+		}
+	case d.late:
+		from := s.tending.found(name, "misfire", now)
+		var gap, until time.Duration
+		if next := d.due.Next; !next.IsZero() {
+			gap = next.Sub(d.due.Tick)
+			until = next.Add(d.due.Job.Delay()).Sub(s.clock.Now()) + now.Sub(from)
+		}
+		return later(at, from.Add(spread(name, gap, until)+s.turnOf(s.tending.rankOf(name))))
 	}
 	return at
 }
@@ -162,12 +182,21 @@ func (s *Scheduler) guard(j *Job, tick time.Time) {
 // repay claims a tick that is owed, until it is answered, and says when to look at its job again.
 func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
 	name := d.due.Job.Name
-	t := s.newTry(tab, d.due)
-	t.claim.Kind, t.owed = d.kind, true
-	a, ok := s.answerTo(ctx, t)
-	if !ok {
-		s.tending.again(name, time.Now().Add(refusedBackoff))
-		return
+	var a answer
+	for range 2 {
+		t := s.newTry(tab, d.due)
+		t.claim.Kind, t.owed = d.kind, true
+		var ok bool
+		if a, ok = s.answerTo(ctx, t); !ok {
+			s.tending.again(name, time.Now().Add(refusedBackoff))
+			return
+		}
+		if a.Answer != ledger.Behind {
+			break
+		}
+		if d, ok = oldest(d.due.Job, d.due.Index, a.Base, t.claim.Back, s.clock.Now()); !ok {
+			break
+		}
 	}
 	wait := lastBackoff
 	switch a.Answer {
@@ -182,7 +211,12 @@ func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
 	case ledger.Drained, ledger.Future:
 		s.tending.drop(name)
 		return
-	case ledger.Already, ledger.Late, ledger.Behind:
+	case ledger.Already, ledger.Late:
+		if d.late {
+			s.tending.raise(name, d.due.Tick) // whatever the record says of it
+			wait = firstBackoff
+		}
+	case ledger.Behind: // somebody paused, or set the clock
 	}
 	s.tending.again(name, time.Now().Add(wait))
 }

@@ -22,6 +22,10 @@ type care struct {
 	next time.Time // busy: what happened meanwhile asks for a look then; zero: nothing did
 	what string    // what was found at the job, and when for the first time
 	from time.Time
+
+	// floor is the newest tick that a claim was told is decided or not due, by Redis' clock: the
+	// record alone does not say so of ticks before the schedule's time or inside a pause.
+	floor time.Time
 }
 
 func newTending() *tending {
@@ -127,6 +131,24 @@ func (g *tending) found(job, what string, now time.Time) time.Time {
 		c.what, c.from = what, now
 	}
 	return c.from
+}
+
+// raise notes that no tick of a job up to that one need be caught up.
+func (g *tending) raise(job string, tick time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		c.floor = later(c.floor, tick)
+	}
+}
+
+func (g *tending) floorOf(job string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		return c.floor
+	}
+	return time.Time{}
 }
 
 // wait is how long nobody need look.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"rota/scheduler/ledger"
 )
 
 func TestTending_WhatHappensDuringALookIsNotLost(t *testing.T) {
@@ -128,43 +126,6 @@ func TestWordsOf_PutsInstantsIntoWords(t *testing.T) {
 	} {
 		if got := wordsOf(text); got != want {
 			t.Errorf("wordsOf(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestOwed_WhatARecordHasLeft(t *testing.T) {
-	j := job(t, "j", "* * * * *", nil)
-	tick := func(minute int) time.Time { return at("2026-01-01 12:00:00").Add(time.Duration(minute) * time.Minute) }
-	held := ledger.Standing{Cursor: tick(3), Run: "r", RunTick: tick(3), Again: true, Left: 20 * time.Second}
-	crashed := ledger.Standing{Cursor: tick(4), Run: "r", RunTick: tick(3), Again: true, Crashed: true}
-	with := func(st ledger.Standing, change func(*ledger.Standing)) ledger.Standing { change(&st); return st }
-	for _, c := range []struct {
-		name    string
-		onCrash OnCrash
-		st      ledger.Standing
-		want    time.Time
-		wait    time.Duration
-		rerun   string
-	}{
-		{"nothing", CrashRerun, ledger.Standing{Cursor: tick(3)}, time.Time{}, 0, ""},
-		{"a tick waits", CrashSkip, ledger.Standing{Cursor: tick(3), Waiting: tick(3)}, tick(3), 0, ""},
-		{"a tick was given back", CrashSkip, ledger.Standing{Cursor: tick(3), Open: tick(3)}, tick(3), 0, ""},
-		{"one was given back, and a newer one waits", CrashSkip, ledger.Standing{Cursor: tick(3), Open: tick(2), Waiting: tick(3)}, tick(2), 0, ""},
-		{"a run goes on", CrashRerun, held, time.Time{}, 20 * time.Second, ""},
-		{"a run goes on, and is not run again", CrashSkip, held, time.Time{}, 0, ""},
-		{"a rerun goes on", CrashRerun, with(held, func(s *ledger.Standing) { s.Again = false }), time.Time{}, 0, ""},
-		{"a run ended with its host", CrashRerun, crashed, tick(3), 0, "r"},
-		{"a run ended with its host, and is not run again", CrashSkip, crashed, time.Time{}, 0, ""},
-		{"a rerun ended with its host", CrashRerun, with(crashed, func(s *ledger.Standing) { s.Again = false }), time.Time{}, 0, ""},
-		{"a newer tick waits", CrashRerun, with(crashed, func(s *ledger.Standing) { s.Waiting = tick(4) }), tick(4), 0, ""},
-	} {
-		j.OnCrash = c.onCrash
-		d, wait := owed(&j, 7, &c.st)
-		if d.none() != c.want.IsZero() || !d.due.Tick.Equal(c.want) || wait != c.wait || d.rerun != c.rerun {
-			t.Errorf("%s: owed = tick %s for run %q, wait %s; want %s, %q, %s", c.name, d.due.Tick, d.rerun, wait, c.want, c.rerun, c.wait)
-		}
-		if !d.none() && (d.kind != ledger.Scheduled || !d.due.Prev.Equal(c.want.Add(-time.Minute)) || d.due.Index != 7) {
-			t.Errorf("%s: owed = %+v, want the tick as the plan has it", c.name, d)
 		}
 	}
 }

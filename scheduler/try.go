@@ -49,6 +49,9 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		// has a colon.
 		t.claim.Lease = t.claim.Lock + ":" + strconv.FormatInt(d.Tick.Unix(), 10)
 	}
+	if j.Misfire == MisfireAll && j.Schedule != nil {
+		t.claim.Back = s.backFor(d)
+	}
 	if j.Schedule != nil {
 		// The ledger asks when it is about to record ticks that nobody ran.
 		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {
@@ -61,6 +64,22 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		}
 	}
 	return t
+}
+
+// backFor is the oldest tick that a claim under misfire "all" leaves to be run. Nothing is older than a
+// tick whose predecessor is known decided, and that is the usual case: else a hundred are counted.
+func (s *Scheduler) backFor(d Due) time.Time {
+	s.mu.Lock()
+	decided := s.decided[d.Job.Name]
+	s.mu.Unlock()
+	if !d.Prev.After(decided) {
+		return d.Tick
+	}
+	tick := d.Tick
+	if n, ok := newest(d.Job, d.Index, s.clock.Now()); ok {
+		tick = later(tick, n.Tick)
+	}
+	return backOf(d.Job, tick)
 }
 
 // maxGap bounds how many ticks of a gap are counted: a job of every second that nobody ran for
@@ -145,6 +164,9 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
+			if running {
+				s.misfires(t)
+			}
 			return
 		}
 		var a answer
@@ -200,10 +222,18 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		}
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
-		if a.Decided == "missed" {
+		if a.Decided == "" {
+			log.Debug("tick not claimed", "reason", "its start deadline had passed", "deadline", c.Deadline, "misfire", c.Misfire)
+			s.misfires(t)
+			break
+		}
+		if c.Kind != ledger.Manual {
 			s.know(c.Job, c.Tick)
 		}
-		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
+		log.Warn("tick missed", "outcome", a.Decided, "reason", "its start deadline had passed", "deadline", c.Deadline)
+	case ledger.Behind:
+		log.Debug("tick not claimed", "reason", "older ones must be claimed first", "decided", a.Base)
+		s.misfires(t)
 	case ledger.Future:
 		s.forget(c.Job)
 		if s.newRefusal(c.Job, errFuture) {
@@ -214,6 +244,13 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("tick not claimed", "reason", string(a.Answer))
 	}
 	return true
+}
+
+// misfires has the job of a tick looked after that is to be caught up, or waits for others that are.
+func (s *Scheduler) misfires(t *try) {
+	if !t.owed && catchesUp(t.due.Job) {
+		s.tending.add(t.claim.Job, s.rankFor(t.due.Job), time.Now())
+	}
 }
 
 // awaits has the job of a tick looked after that waits for the lock: this host alone may know it.

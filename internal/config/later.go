@@ -31,8 +31,6 @@ func later() []string {
 		"jobs.retries",
 		"jobs.retry_backoff",
 		"jobs.retry_max",
-		"jobs.misfire=once",
-		"jobs.misfire=all",
 		"jobs.expect_within",
 		"jobs.ping",
 		"jobs.limits",
