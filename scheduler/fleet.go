@@ -69,8 +69,9 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	}
 	s.mu.Lock()
 	before := s.fleet
-	s.fleet = s.fleet[:0:0]
+	s.fleet, s.labels = s.fleet[:0:0], map[string][]string{}
 	for _, h := range f.Hosts {
+		s.labels[h.Name] = h.Labels
 		if !h.Draining && !drained(f.Steering, h.Name) {
 			s.fleet = append(s.fleet, h.Name)
 		}
@@ -84,15 +85,17 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	s.drained = told
 	fewer = fewer || slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
 	s.mu.Unlock()
-	if fewer || changed && !told {
-		s.lookAll(s.current()) // what another host looked after, or this one while it was drained
+	if fewer {
+		s.lookAll(s.current()) // what another host looked after
 	}
 	switch {
 	case changed && told:
 		s.log.Warn("host drained", "host", s.opt.Host, "effect", "it claims nothing until rota drain --undo")
 	case changed:
 		s.log.Info("host claims again", "host", s.opt.Host)
+		s.lookBack()
 	}
+	s.findHosts(s.current(), time.Now())
 	for _, r := range f.Requests {
 		*last = r.ID
 		s.take(ctx, r)
@@ -127,7 +130,7 @@ func (s *Scheduler) alarmTwin(other *ledger.Host) {
 func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	tab := s.current()
 	job, _ := tab.job(r.Job)
-	if job == nil || s.isStuck(r.Job) {
+	if job == nil || job.elsewhere || s.isStuck(r.Job) {
 		return // a host that has the job, and can run it, answers
 	}
 	asked := r.Asked()
@@ -139,7 +142,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	if job.Disabled {
 		t.claim.Barred = "disabled"
 	}
-	k := rank(job.Name, asked, s.opt.Host, s.claimants())
+	k := rank(job.Name, asked, s.opt.Host, s.rivals(job))
 	s.spawn(func() {
 		if sleep(ctx, turn(k, stepBase+s.clock.p99())) {
 			s.send(ctx, []*try{t})
@@ -260,9 +263,14 @@ func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
 		s.keeper.RenewNow()
 	}
 	if s.redis.heard(s.log, err) {
-		select {
-		case s.returned <- struct{}{}:
-		default:
-		}
+		s.lookBack()
+	}
+}
+
+// lookBack makes the loop look for ticks that could not be claimed until now.
+func (s *Scheduler) lookBack() {
+	select {
+	case s.returned <- struct{}{}:
+	default: // it will
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"rota/jobs"
@@ -23,6 +24,9 @@ type Job struct {
 	Definition   string
 	ScheduleHash string
 
+	Scope Scope
+	Hosts []string // names or labels of the hosts that may run it, one match is enough; none: all
+
 	Lock string // the lock's name; "" is the job's own
 
 	Timeout       time.Duration // of one run; 0: none
@@ -33,6 +37,30 @@ type Job struct {
 	MaxParallel int // runs at once under OverlapAllow; 0: 10
 	Misfire     Misfire
 	OnCrash     OnCrash
+
+	elsewhere bool // this host may not run it
+}
+
+// on is the job as a host has it.
+func (j Job) on(host string, labels []string) Job {
+	switch {
+	case !mayRun(j.Hosts, host, labels):
+		j.elsewhere = true
+	case j.Scope == ScopeHost:
+		j.Lock = j.LockName() + "@" + host
+		j.Name += "@" + host
+	}
+	return j
+}
+
+// due tells whether the job has ticks on this host.
+func (j *Job) due() bool { return !j.Disabled && !j.elsewhere && j.Schedule != nil }
+
+// mayRun tells whether a host by that name, with these labels, is among those of a job.
+func mayRun(hosts []string, name string, labels []string) bool {
+	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(h string) bool {
+		return h == name || slices.Contains(labels, h)
+	})
 }
 
 // maxParallel is how many runs of the job may overlap, where its policy lets them.

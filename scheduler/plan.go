@@ -23,13 +23,14 @@ type Due struct {
 
 // Plan yields the ticks of jobs that start after `after`, in the order of their start; of
 // those of one instant, in the order of the table. It is pure and ends only if every schedule
-// does. Disabled jobs and jobs without a schedule have no ticks.
+// does. Jobs that are disabled, have no
+// schedule or are another host's have no ticks.
 func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 	return func(yield func(Due) bool) {
 		q := make(planQueue, 0, len(jobs))
 		for i := range jobs {
 			j := &jobs[i]
-			if j.Disabled || j.Schedule == nil {
+			if !j.due() {
 				continue
 			}
 			from := after.Add(-j.Delay())
@@ -57,9 +58,14 @@ func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 // newest returns the last tick of a job that starts at or before now. ok is false if there was
 // none. Its start deadline may have passed.
 func newest(j *Job, index int, now time.Time) (d Due, ok bool) {
-	if j.Disabled || j.Schedule == nil {
+	if !j.due() {
 		return Due{}, false
 	}
+	return last(j, index, now)
+}
+
+// last is newest also for a job that has no ticks on this host. It has a schedule.
+func last(j *Job, index int, now time.Time) (d Due, ok bool) {
 	tick, ok := j.Schedule.Prev(now.Add(-j.Delay() + 1))
 	if !ok {
 		return Due{}, false

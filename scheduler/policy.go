@@ -6,6 +6,15 @@ import (
 	"time"
 )
 
+// Scope says on how many hosts a tick runs.
+type Scope string
+
+// The scopes. The zero value is ScopeOnce.
+const (
+	ScopeOnce Scope = "once" // on one host of the fleet
+	ScopeHost Scope = "host" // on every host: each has a job NAME@HOST, and a lock LOCK@HOST, of its own
+)
+
 // Overlap says what happens to a tick whose lock is still held.
 type Overlap string
 

@@ -13,11 +13,10 @@ func (s *Scheduler) race(ctx context.Context, tab *table, due []Due) {
 	if len(due) == 0 {
 		return
 	}
-	hosts := s.claimants()
 	step := stepBase + s.clock.p99()
 	byRank := map[int][]Due{}
 	for _, d := range due {
-		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, hosts), lastStep)
+		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, s.rivals(d.Job)), lastStep)
 		byRank[r] = append(byRank[r], d)
 	}
 	start := time.Now()
@@ -80,11 +79,17 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 	wg.Wait()
 }
 
-// claimants are the hosts that may claim: seen lately, and not draining.
-func (s *Scheduler) claimants() []string {
+// rivals are the hosts that may claim ticks of a job: seen lately, not draining, and its own.
+func (s *Scheduler) rivals(j *Job) []string {
+	if j.Scope == ScopeHost {
+		return nil // nobody else
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fleet
+	if len(j.Hosts) == 0 {
+		return s.fleet
+	}
+	return slices.DeleteFunc(slices.Clone(s.fleet), func(h string) bool { return !mayRun(j.Hosts, h, s.labels[h]) })
 }
 
 // sleep waits and tells whether ctx still lasts.

@@ -61,11 +61,12 @@ type Scheduler struct {
 	clock  *fleetClock
 	redis  presence
 
-	beaten   bool          // there was a heartbeat; the heart's alone
-	contact  chan struct{} // closed when Redis has answered for the first time
+	beaten   bool                 // there was a heartbeat; the heart's alone
+	hostless map[string]*hostless // jobs that no host may run; the heart's alone
+	contact  chan struct{}        // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
-	returned chan struct{} // Redis is back
+	returned chan struct{} // Redis is back, or this host may claim again
 	killed   chan struct{} // closed by Kill
 	killing  sync.Once
 
@@ -83,6 +84,7 @@ type Scheduler struct {
 
 	mu       sync.Mutex           // guards what follows
 	fleet    []string             // hosts that may claim; replaced, never changed
+	labels   map[string][]string  // of every host that is there, likewise
 	table    *table               // in force
 	since    time.Time            // when Redis was first reached, by its clock
 	draining bool                 // this daemon ends
@@ -113,7 +115,7 @@ func New(opt Options) (*Scheduler, error) {
 	if opt.Urgent == nil {
 		opt.Urgent = opt.Ledger
 	}
-	tab, err := newTable(opt.Jobs, opt.Table)
+	tab, err := newTable(opt.Jobs, opt.Table, opt.Host, opt.Labels)
 	if err := errors.Join(opt.check(), err); err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		tending: newTending(), runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -311,7 +313,10 @@ func (s *Scheduler) touch(ctx context.Context) {
 		expire := map[string]time.Duration{}
 		for i := range tab.jobs {
 			j := &tab.jobs[i]
-			d, _ := newest(j, i, s.clock.Now())
+			var d Due
+			if j.Schedule != nil {
+				d, _ = last(j, i, s.clock.Now()) // also of a job of other hosts: all touch it alike
+			}
 			names = append(names, j.Name)
 			expire[j.Name] = s.expiry(j, d)
 		}

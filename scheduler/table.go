@@ -3,10 +3,11 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// table is the cron table in force. It is replaced as a whole and never changed: whoever holds
+// table is the cron table in force, as this host has it. It is replaced as a whole and never changed: whoever holds
 // one, a race or a run, goes on with it.
 type table struct {
 	jobs []Job
@@ -18,11 +19,13 @@ type table struct {
 	since map[string]time.Time
 }
 
-func newTable(jobs []Job, hash string) (*table, error) {
-	t := &table{jobs: jobs, hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
+// newTable makes the table of a host out of that of the fleet. Each job keeps its place.
+func newTable(jobs []Job, hash, host string, labels []string) (*table, error) {
+	t := &table{jobs: slices.Clone(jobs), hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
 	var faults []error
-	for i := range jobs {
-		j := &jobs[i]
+	for i := range t.jobs {
+		t.jobs[i] = t.jobs[i].on(host, labels)
+		j := &t.jobs[i]
 		switch _, twice := t.at[j.Name]; {
 		case j.Name == "":
 			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
@@ -49,15 +52,15 @@ func (t *table) job(name string) (j *Job, index int) {
 // on are not touched, and end under the policies they began with. Jobs whose schedule is the
 // same keep their phase; new and edited ones are due from now on, never for what has passed.
 func (s *Scheduler) Reload(jobs []Job, hash string) error {
-	next, err := newTable(jobs, hash)
+	next, err := newTable(jobs, hash, s.opt.Host, s.opt.Labels)
 	if err != nil {
 		return err
 	}
 	known, now := s.clock.known(), s.clock.Now()
 	s.mu.Lock()
 	old := s.table
-	for i := range jobs {
-		j := &jobs[i]
+	for i := range next.jobs {
+		j := &next.jobs[i]
 		if was, _ := old.job(j.Name); was != nil && was.ScheduleHash == j.ScheduleHash {
 			if since, ok := old.since[j.Name]; ok {
 				next.since[j.Name] = since

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"rota/scheduler/ledger"
@@ -48,7 +49,7 @@ func tended(j *Job) bool {
 func (s *Scheduler) lookAll(tab *table) {
 	now := time.Now()
 	for i := range tab.jobs {
-		if j := &tab.jobs[i]; tended(j) {
+		if j := &tab.jobs[i]; j.due() && tended(j) {
 			s.tending.add(j.Name, s.rankFor(j), now)
 		}
 	}
@@ -56,7 +57,7 @@ func (s *Scheduler) lookAll(tab *table) {
 
 // rankFor is this host's place among those that look after a job, always the same.
 func (s *Scheduler) rankFor(j *Job) int {
-	return min(rank(j.Name, time.Time{}, s.opt.Host, s.claimants()), lastStep)
+	return min(rank(j.Name, time.Time{}, s.opt.Host, s.rivals(j)), lastStep)
 }
 
 // turnOf is how long a host of a rank leaves to those before it.
@@ -69,7 +70,7 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 	names = slices.DeleteFunc(names, func(name string) bool {
 		j, _ := tab.job(name)
 		switch {
-		case j == nil || j.Disabled || j.Schedule == nil || s.isDrained():
+		case j == nil || !j.due() || s.isDrained():
 			s.tending.drop(name)
 		case s.isStuck(name):
 			s.tending.again(name, now.Add(lastBackoff))
@@ -174,7 +175,7 @@ func (s *Scheduler) guard(j *Job, tick time.Time) {
 	if j.OnCrash != CrashRerun {
 		return
 	}
-	if k := rank(j.Name, tick, s.opt.Host, s.claimants()); k <= lookers {
+	if k := rank(j.Name, tick, s.opt.Host, s.rivals(j)); k <= lookers {
 		s.tending.add(j.Name, k, time.Now().Add(s.opt.RenewEvery))
 	}
 }
@@ -263,6 +264,9 @@ const lookers = 3
 func (s *Scheduler) freed(job string) {
 	tab := s.current()
 	j, _ := tab.job(job)
+	if _, _, ofHost := strings.Cut(job, "@"); j == nil && ofHost {
+		return // another host's own lock
+	}
 	s.tending.poke(time.Now(), s.turnOf, func(name string) bool {
 		other, _ := tab.job(name)
 		return j == nil || other == nil || name == job || other.LockName() == j.LockName()

@@ -44,6 +44,9 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.maxParallel(),
 		Table: tab.hash, Index: d.Index,
 	}}
+	if j.Scope == ScopeHost {
+		t.claim.Index = -1 // nobody else looks whether it is taken
+	}
 	if j.Overlap == OverlapAllow {
 		// Each run has a lease of its own, and the lock still counts their tokens. No lock's name
 		// has a colon.

@@ -32,7 +32,8 @@ type Job struct {
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // below the smallest gap; 0: none
 
-	Scope       string            // "once" in the fleet
+	Scope       scheduler.Scope   // never ""
+	Hosts       []string          // names or labels; none: all
 	Lock        string            // "" is the job's own
 	Overlap     scheduler.Overlap // never "": the default is filled in, as in the next two
 	MaxParallel int               // runs at once, under OverlapAllow

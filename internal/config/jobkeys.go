@@ -21,8 +21,8 @@ func jobKeys(j *Job) []key {
 		duration("splay", "0s", &j.Splay, 0, longest),
 		boolean("enabled", true, &j.Enabled),
 		duration("start_deadline", "", &j.StartDeadline, time.Millisecond, longest),
-		word("scope", "once", &j.Scope, "once", "host"),
-		texts("hosts", new([]string), checkName),
+		word("scope", scheduler.ScopeOnce, &j.Scope, scheduler.ScopeOnce, scheduler.ScopeHost),
+		texts("hosts", &j.Hosts, checkName),
 
 		// Whether files and directories exist is no matter here: they may be mounted later, and the
 		// run that does not find them says so.

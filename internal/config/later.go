@@ -21,8 +21,6 @@ func later() []string {
 		"notify",
 
 		"jobs.http",
-		"jobs.scope=host",
-		"jobs.hosts",
 		"jobs.env_file",
 		"jobs.user",
 		"jobs.group",

@@ -107,7 +107,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	base := Job{
 		File: "testdata/good/everything.toml", Timezone: "Europe/Berlin", Enabled: true, Dir: "/",
 		Env: map[string]string{"A": "default", "B": "default"}, Timeout: time.Hour, SuccessCodes: []int{0},
-		Scope: "once", Overlap: scheduler.OverlapSkip, MaxParallel: 10, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
+		Scope: scheduler.ScopeOnce, Hosts: []string{}, Overlap: scheduler.OverlapSkip, MaxParallel: 10, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
 	}
 	a, b, dotted := base, base, base
 	a.Name, a.Shell = "a", "a | b"
@@ -115,6 +115,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	b.Command, b.Dir, b.Timeout, b.KillGrace = []string{"report", "--full"}, "/srv", 90*time.Second, 2*time.Second
 	b.Env = map[string]string{"A": "default", "B": "own", "C": "own"}
 	b.SuccessCodes, b.StartDeadline = []int{0, 3}, 5*time.Minute
+	b.Scope, b.Hosts = scheduler.ScopeHost, []string{"db", "web-1"}
 	b.Splay, b.Lock, b.Overlap, b.MaxParallel = 10*time.Minute, "db", scheduler.OverlapAllow, 3
 	dotted.Name, dotted.Command = "a.b", []string{"true"}
 	specs := [][]string{{"@every 90s"}, {"0 5 * * *"}, {"0 2 * * *", "30 2 * * 1"}}

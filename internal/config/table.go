@@ -46,6 +46,8 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 			Disabled:      !j.Enabled,
 			Definition:    j.Definition(),
 			ScheduleHash:  j.ScheduleHash(),
+			Scope:         j.Scope,
+			Hosts:         slices.Clone(j.Hosts),
 			Lock:          j.Lock,
 			Timeout:       j.Timeout,
 			StartDeadline: j.StartDeadline,
@@ -90,7 +92,7 @@ func (j *Job) Definition() string {
 		SuccessCodes  []int         `json:"success_codes"`
 		StartDeadline time.Duration `json:"start_deadline,omitzero"`
 
-		Scope   string            `json:"scope"`
+		Scope   scheduler.Scope   `json:"scope"`
 		Lock    string            `json:"lock,omitzero"`
 		Overlap scheduler.Overlap `json:"overlap"`
 		Misfire scheduler.Misfire `json:"misfire"`
@@ -98,12 +100,13 @@ func (j *Job) Definition() string {
 
 		Splay       time.Duration `json:"splay,omitzero"`
 		MaxParallel int           `json:"max_parallel,omitzero"`
+		Hosts       []string      `json:"hosts,omitempty"`
 	}{
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
 		j.args(), j.Env, j.Dir,
 		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
-		j.Splay, j.parallel(),
+		j.Splay, j.parallel(), j.Hosts,
 	})
 }
 
