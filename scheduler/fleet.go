@@ -110,7 +110,7 @@ func (s *Scheduler) self() ledger.Host {
 	defer s.mu.Unlock()
 	return ledger.Host{
 		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.table.hash, Labels: s.opt.Labels,
-		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining || s.drained,
+		ClockOffset: s.clock.offset(), Running: len(s.runs), MaxRuns: s.opt.MaxRuns, Draining: s.draining || s.drained,
 	}
 }
 
@@ -133,6 +133,21 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	if job == nil || job.elsewhere || s.isStuck(r.Job) {
 		return // a host that has the job, and can run it, answers
 	}
+	k := rank(job.Name, r.Asked(), s.opt.Host, s.rivals(job))
+	s.spawn(func() {
+		if !sleep(ctx, s.turnOf(k)) {
+			return
+		}
+		if t := s.manualTry(tab, job, r); s.room.enter(t) {
+			s.send(ctx, []*try{t})
+		} else {
+			s.room.wait(arrival{table: tab, due: t.due, request: r})
+		}
+	})
+}
+
+// manualTry is the claim for a run that a person asked for.
+func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
 	asked := r.Asked()
 	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
@@ -142,12 +157,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	if job.Disabled {
 		t.claim.Barred = "disabled"
 	}
-	k := rank(job.Name, asked, s.opt.Host, s.rivals(job))
-	s.spawn(func() {
-		if sleep(ctx, turn(k, stepBase+s.clock.p99())) {
-			s.send(ctx, []*try{t})
-		}
-	})
+	return t
 }
 
 // requestPatience is how long a host tries to take a manual run; the ledger's rule is the same.

@@ -16,6 +16,7 @@ type Job struct {
 	Name     string             // [A-Za-z0-9][A-Za-z0-9._-]{0,63}
 	Schedule *schedule.Schedule // nil only for a job that runs by hand alone
 	Handler  jobs.Handler
+	Counts   bool // a run takes one of the places of Options.MaxRuns; for programs and requests
 	Disabled bool // never due; can still be triggered with force
 
 	// Definition is a hash of everything that decides what runs, so that the ledger can tell

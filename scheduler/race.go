@@ -69,9 +69,14 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			tries := make([]*try, len(chunk))
-			for i, d := range chunk {
-				tries[i] = s.newTry(tab, d)
+			tries := make([]*try, 0, len(chunk))
+			for _, d := range chunk {
+				if t := s.newTry(tab, d); s.room.enter(t) {
+					tries = append(tries, t)
+				} else {
+					s.log.Debug("tick waits for a place", "job", d.Job.Name, "tick", d.Tick, "max_runs", s.opt.MaxRuns)
+					s.room.wait(arrival{table: tab, due: d})
+				}
 			}
 			s.send(ctx, tries)
 		})

@@ -21,21 +21,27 @@ func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
 	s.mu.Lock()
 	s.floors[c.Lock] = max(s.floors[c.Lock], a.Fence)
-	draining := s.draining
-	if !draining {
+	why := ""
+	switch {
+	case s.draining:
+		why = "draining"
+	case !s.room.enter(t):
+		why = hostsFull // it was claimed only to record that
+	default:
 		s.handling.Add(1)
 	}
 	s.mu.Unlock()
 	log := s.log.With("job", c.Job, "tick", c.Tick, "run", c.Run, "token", a.Fence)
-	if draining {
-		log.Info("win given back", "reason", "draining")
-		s.giveBack(t, "draining")
+	if why != "" {
+		log.Info("win given back", "reason", why)
+		s.room.leave(&t.placed)
+		s.giveBack(t, why)
 		return
 	}
 	r := &run{
 		job: job, log: log,
 		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
-		kill:  make(chan struct{}),
+		kill:  make(chan struct{}), placed: t.placed,
 	}
 	r.ctx, r.cancel = context.WithCancelCause(s.handlers)
 	s.hold(r, a.sent)
@@ -43,6 +49,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		r.lease.Stop()
 		s.release(r)
 		s.handling.Done()
+		s.room.leave(&r.placed)
 		log.Warn("win given back", "reason", "the answer came after its trust deadline")
 		s.giveBack(t, "the answer came too late")
 		return
@@ -59,6 +66,7 @@ type run struct {
 	ctx    context.Context // the handler's
 	cancel context.CancelCauseFunc
 	kill   chan struct{} // closed by watch alone
+	placed bool          // it has a place of the room
 }
 
 // execute runs the handler under the lease and records how it ended.
@@ -98,6 +106,7 @@ func (s *Scheduler) execute(r *run) {
 	<-watched
 	r.lease.Stop()
 	s.release(r)
+	s.room.leave(&r.placed)
 	s.record(r, res, output)
 	s.ended(c.Job)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type Options struct {
 	FailFast   bool          // a run ends at the first renewal that fails
 	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
 
+	MaxRuns     int           // at once on this host, of jobs that count, manual ones too; 0: 4 × CPUs
 	MaxAge      time.Duration // of the history; 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
@@ -71,6 +73,7 @@ type Scheduler struct {
 	killing  sync.Once
 
 	tending  *tending                  // jobs with ticks that the plan does not bring
+	room     *room                     // for runs
 	calls    chan struct{}             // room for single claims and outcomes under way
 	progress atomic.Pointer[time.Time] // of the loop
 
@@ -109,6 +112,9 @@ func New(opt Options) (*Scheduler, error) {
 	opt.OpTimeout = orDuration(opt.OpTimeout, 1500*time.Millisecond)
 	opt.StopGrace = orDuration(opt.StopGrace, 30*time.Second)
 	opt.MaxAge = orDuration(opt.MaxAge, 14*24*time.Hour)
+	if opt.MaxRuns == 0 {
+		opt.MaxRuns = 4 * runtime.GOMAXPROCS(0)
+	}
 	if opt.OutputBytes == 0 {
 		opt.OutputBytes = 16 << 10
 	}
@@ -123,7 +129,7 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		tending: newTending(), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -168,6 +174,9 @@ func (o *Options) check() error {
 	if least := LeastTTL(o.RenewEvery, o.LossGrace, o.OpTimeout); o.TTL > 0 && o.TTL < least {
 		faults = append(faults, fmt.Errorf("scheduler: TTL is %s, want %s or more: a lease must outlast three renewals, the grace and a call", o.TTL, least))
 	}
+	if o.MaxRuns < 0 {
+		faults = append(faults, fmt.Errorf("scheduler: MaxRuns is %d, want 0 or more", o.MaxRuns))
+	}
 	return errors.Join(faults...)
 }
 
@@ -199,6 +208,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 
 	var tending sync.WaitGroup
 	tending.Go(func() { s.tend(ctx) })
+	tending.Go(func() { s.door(ctx) })
 	s.loop(ctx)
 	<-ctx.Done()
 	tending.Wait()

@@ -72,7 +72,7 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 		switch {
 		case j == nil || !j.due() || s.isDrained():
 			s.tending.drop(name)
-		case s.isStuck(name):
+		case s.isStuck(name), s.room.full(j):
 			s.tending.again(name, now.Add(lastBackoff))
 		case s.isPaused(name):
 			s.tending.again(name, now.Add(ledger.BeatEvery))
@@ -187,6 +187,10 @@ func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
 	for range 2 {
 		t := s.newTry(tab, d.due)
 		t.claim.Kind, t.owed = d.kind, true
+		if !s.room.enter(t) {
+			s.tending.again(name, time.Now().Add(lastBackoff))
+			return
+		}
 		var ok bool
 		if a, ok = s.answerTo(ctx, t); !ok {
 			s.tending.again(name, time.Now().Add(refusedBackoff))
@@ -232,9 +236,11 @@ func (s *Scheduler) answerTo(ctx context.Context, t *try) (a answer, ok bool) {
 			return a, true
 		}
 		if !unanswered(a.Err) {
+			s.room.leave(&t.placed)
 			return a, false
 		}
 		if !sleep(ctx, t.backoff) || t.over(s.clock.Now()) {
+			s.room.leave(&t.placed)
 			s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the claim
 			return a, false
 		}

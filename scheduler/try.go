@@ -19,6 +19,7 @@ type try struct {
 	due     Due
 	claim   ledger.Claim
 	owed    bool // it is tend's, which looks after its job anyway
+	placed  bool // it has taken a place of the room
 	backoff time.Duration
 }
 
@@ -161,8 +162,12 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		case d.Answer == ledger.Early:
 			wait = d.Wait
 		}
+		if d.Err != nil && !unanswered(d.Err) {
+			s.room.leave(&t.placed) // it was not won, and may be refused for long
+		}
 		running := sleep(ctx, wait)
 		if over := t.over(s.clock.Now()); !running || over {
+			s.room.leave(&t.placed)
 			if d.Err != nil && unanswered(d.Err) {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
@@ -171,6 +176,9 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 				s.misfires(t)
 			}
 			return
+		}
+		if !s.room.enter(t) {
+			continue
 		}
 		var a answer
 		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
@@ -194,6 +202,9 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	}
 	if a.Answer != ledger.Future {
 		s.newRefusal(c.Job, nil)
+	}
+	if a.Answer != ledger.Won && a.Answer != ledger.Early {
+		s.room.leave(&t.placed)
 	}
 	switch a.Answer {
 	case ledger.Won:
@@ -233,7 +244,11 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		if c.Kind != ledger.Manual {
 			s.know(c.Job, c.Tick)
 		}
-		log.Warn("tick missed", "outcome", a.Decided, "reason", "its start deadline had passed", "deadline", c.Deadline)
+		why := "its start deadline had passed"
+		if c.Barred == hostsFull {
+			why = hostsFull
+		}
+		log.Warn("tick missed", "outcome", a.Decided, "reason", why, "deadline", c.Deadline)
 	case ledger.Behind:
 		log.Debug("tick not claimed", "reason", "older ones must be claimed first", "decided", a.Base)
 		s.misfires(t)

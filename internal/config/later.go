@@ -7,8 +7,6 @@ package config
 // The keys of jobs stand under "jobs", also for those in [defaults].
 func later() []string {
 	return []string{
-		"host.max_runs",
-
 		"redis.addrs",
 		"redis.master",
 		"redis.sentinel_username",

@@ -88,7 +88,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	c.Path, c.Files, c.Jobs = "", nil, nil
 	want := &Config{
 		Namespace: "fleet-1", Timezone: "Europe/Berlin", StateDir: "/srv/rota",
-		Host: Host{Name: "web-1", Labels: []string{"db", "eu"}, EnvPass: []string{"LC_ALL"}},
+		Host: Host{Name: "web-1", Labels: []string{"db", "eu"}, MaxRuns: 12, EnvPass: []string{"LC_ALL"}},
 		Redis: Redis{
 			URL: "rediss://redis.example.org:6380/3", Username: "me", Password: NewSecret("p@ss/w#rd"),
 			OpTimeout: 500 * time.Millisecond,

@@ -43,6 +43,7 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 				SuccessCodes: slices.Clone(j.SuccessCodes),
 				Starter:      starter,
 			},
+			Counts:        true, // all that a config can name is a program or a request
 			Disabled:      !j.Enabled,
 			Definition:    j.Definition(),
 			ScheduleHash:  j.ScheduleHash(),

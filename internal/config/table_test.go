@@ -67,7 +67,7 @@ shell = "a | b"
 	}
 	b.Schedule = nil
 	if want := (scheduler.Job{
-		Name: "b", Disabled: true, Timeout: time.Minute, StartDeadline: 5 * time.Minute,
+		Name: "b", Counts: true, Disabled: true, Timeout: time.Minute, StartDeadline: 5 * time.Minute,
 		Splay: 10 * time.Minute, Scope: scheduler.ScopeHost, Hosts: []string{"db"}, Lock: "db",
 		Overlap: scheduler.OverlapAllow, MaxParallel: 3, Misfire: scheduler.MisfireAll, OnCrash: scheduler.CrashRerun,
 		Definition: c.Jobs[1].Definition(), ScheduleHash: c.Jobs[1].ScheduleHash(),
