@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,25 @@ func TestUnit_KeepsTheDaemonsPromises(t *testing.T) {
 	} {
 		if got := strings.Join(unit[want.key], " "); got != want.value {
 			t.Errorf("%s: %s = %q, want %q: %s", unitFile, want.key, got, want.value, want.why)
+		}
+	}
+}
+
+// The unit says what it leaves out, and why; a key that it sets cannot be among that.
+func TestUnit_LeavesOutWhatItSaysItDoes(t *testing.T) {
+	text, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, left, found := strings.Cut(string(text), "Not set either:")
+	named := regexp.MustCompile(`(?m)^# +([A-Z][A-Za-z]+)=`).FindAllStringSubmatch(left, -1)
+	if !found || len(named) == 0 {
+		t.Fatalf("%s: found nothing that it says it leaves out", unitFile)
+	}
+	unit := readUnit(t)
+	for _, key := range named {
+		if got := unit["Service."+key[1]]; got != nil {
+			t.Errorf("%s: %s is said not to be set, and is %q", unitFile, key[1], got)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // Package jobs is what runs and how it ends. It knows no schedules, no leases and no Redis.
 //
-// A [Handler] runs one attempt of a job. There are two: [Command] starts a program, [Func]
-// calls Go code. Both get a [Run], which says which tick they run for and under which fencing
-// token, and both answer with a [Result].
+// A [Handler] runs one attempt of a job. There are three: [Command] starts a program, [HTTP] sends
+// a request, [Func] calls Go code. Each gets a [Run], which says which tick it runs for and under
+// which fencing token, and answers with a [Result]. A [Retry] around one of them makes further
+// attempts when one has failed, in the same run.
 //
 // # How an attempt ends
 //
@@ -19,6 +20,9 @@
 // Run returns when all are gone, so that a lease released after it cannot meet a process of the
 // old run. If ctx ended first, the outcome is that of its cause, whatever the program or the
 // function answered to it; else it is what they answered.
+//
+// That is a command's end. A request has nothing to be given time for: its connection is closed at
+// once, and what its server makes of it is beyond reach. A Func ends when it returns.
 //
 // # What a command gets
 //
@@ -49,6 +53,7 @@
 // Each Run of a Command owns three goroutines and waits for them: one waits for the main process,
 // one for run.Kill, one copies the output. Looking for processes takes a goroutine for the moment
 // of each read; one that the kernel holds up is left behind until it returns.
-// Run of a Func owns one, in which the function is called.
+// Run of an HTTP owns up to three, and waits for them: one waits for run.Kill, one writes the request,
+// one closes the connection when ctx ends. Run of a Func owns one, in which the function is called.
 // A Starter owns one, which keeps an operating system thread to itself, until Close.
 package jobs

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A Handler runs one attempt of a job. [Command] starts a program, [Func] calls Go code.
+// A Handler runs one attempt of a job. [Command] starts a program, [HTTP] sends a request, [Func]
+// calls Go code; a [Retry] around one of them makes several attempts.
 //
 // Run blocks until everything the attempt started has ended. It begins to end when ctx is
 // done; [context.Cause] then says why, as one of [ErrTimedOut], [ErrLost], [ErrCancelled] and
@@ -22,6 +23,7 @@ type Run struct {
 	ID        string    // the run's id, the same for all its attempts
 	Tick      time.Time // the scheduled instant, in UTC; of a manual run the instant it was asked for
 	Attempt   int       // from 1
+	Manual    bool      // somebody asked for it: it is its own work, not that of a tick
 	Token     int64     // the fencing token, to be handed to every store the job writes to
 	Lock      string    // the lock's name
 	Host      string    // the host that runs it

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		showAProcess()
 	case "adopt":
 		adoptOrphans()
+	case "cgroup":
+		keepCgroups()
 	default:
 		fmt.Fprintf(os.Stderr, "no such role: %q\n", role)
 		os.Exit(2)

@@ -38,7 +38,10 @@ type Result struct {
 	// started or there is none.
 	ExitCode *int
 
-	Started time.Time // when exec was done, or the Go handler was called; zero if it never was
+	// Attempt is the number of the attempt, as [Retry] sets it; 0: the one that the run began with.
+	Attempt int
+
+	Started time.Time // when exec was done, the connection stood, or the Go handler was called; zero if it never was
 	Ended   time.Time // when the last of it was gone
 }
 

@@ -143,7 +143,7 @@ func (l *Locker) takeBack(ctx context.Context, keys lockKeys, token Token, linge
 		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 			_, err := l.deleteOwn(ctx, keys, token, l.opt.CallTimeout)
 			passed := l.keeper.Now().Sub(start)
-			if passed > l.opt.TTL+linger || !errors.Is(err, ErrUnavailable) && passed >= linger {
+			if passed-linger > l.opt.TTL || !errors.Is(err, ErrUnavailable) && passed >= linger {
 				return
 			}
 			if !sleep(wait, l.closing.Done(), nil) {

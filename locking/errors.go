@@ -19,6 +19,9 @@ var (
 	// ErrUnavailable says that Redis could not be asked or did not answer as it should: the
 	// network, a restart, a failover, no memory. Asking again may help.
 	ErrUnavailable = errors.New("locking: redis is unavailable")
+	// ErrTooOld says that the server does not know a command, or a form of one, that it was sent.
+	// Scripts that use the prelude alone need Redis 5.0, Rota's own 6.2. Asking again is no use.
+	ErrTooOld = errors.New("locking: redis does not know what it was asked; 6.2 or newer is needed")
 	// ErrLost says that a lease ended without being released. [LossError] says how.
 	ErrLost = errors.New("locking: lease lost")
 	// ErrMaxHold is why the context of a lease ends that was held for its MaxHold.

@@ -197,6 +197,52 @@ func TestFloors_BoundedAndNeverTooLow(t *testing.T) {
 	}
 }
 
+// A name that was forgotten is not a new one: its token may have been as high as any forgotten.
+func TestFloors_AForgottenNameIsNotNew(t *testing.T) {
+	var f floors
+	f.saw("report", 100)
+	for i := range 2 * floorNames {
+		f.saw(fmt.Sprint(i), 1)
+	}
+	if _, young := f.young["report"]; young || f.old["report"] != 0 {
+		t.Fatal("the name is still kept: the test shows nothing")
+	}
+	f.saw("report", 50) // as a Redis says that lost its data and whose clock is behind
+	if got := f.of("report"); got < 100 {
+		t.Errorf("of a name seen with 100, forgotten, and seen with 50: got %d, want at least 100", got)
+	}
+}
+
+// A number at these keys that cannot be a fencing token is somebody else's. It is told, and not
+// taken for the highest token seen: once it is gone, the lock works.
+func TestQuery_ANumberThatIsNoTokenIsAConflict(t *testing.T) {
+	const lock, fence = "rota:lock:{report}", "rota:lock:{report}:fence"
+	onBoth(t, func(t *testing.T, client *redis.Client) {
+		l := newLocker(t, client, Options{Boottime: stopped})
+		for _, number := range []string{strconv.Itoa(maxFence), "9223372036854775807", "100000000000000000000"} {
+			for _, set := range [][]any{
+				{"SET", fence, number},
+				{"SET", lock, "00ff|" + number + "|30000|host-2", "PX", "60000"},
+			} {
+				do(t, client, set...)
+				s, err := l.Query(t.Context(), "report")
+				if !errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), set[1].(string)) {
+					t.Errorf("after %v Query: got %+v, %v, want ErrConflict that names the key", set, s, err)
+				}
+				if _, err := l.TryAcquire(t.Context(), "report"); !errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable) {
+					t.Errorf("after %v TryAcquire: got %v, want ErrConflict", set, err)
+				}
+				do(t, client, "DEL", lock, fence)
+				if lease, err := l.TryAcquire(t.Context(), "report"); err != nil {
+					t.Errorf("after %v and DEL TryAcquire: got %v, want a lease", set, err)
+				} else {
+					mustRelease(t, lease)
+				}
+			}
+		}
+	})
+}
+
 func TestQuery_TellsHolderButNoOwnershipToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *redis.Client) {
 		l := newLocker(t, c, Options{Holder: "host-1", Boottime: stopped})

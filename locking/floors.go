@@ -20,6 +20,11 @@ type floors struct {
 func (f *floors) of(name string) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.kept(name)
+}
+
+// kept is of, with mu held.
+func (f *floors) kept(name string) int64 {
 	if fence, ok := f.young[name]; ok {
 		return fence
 	}
@@ -29,11 +34,12 @@ func (f *floors) of(name string) int64 {
 	return f.rest
 }
 
-// saw notes a token of name.
+// saw notes a token of name. A name that is not kept may be one that was forgotten: it keeps
+// the floor of those.
 func (f *floors) saw(name string, fence int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fence = max(fence, f.young[name], f.old[name])
+	fence = max(fence, f.kept(name))
 	if _, known := f.young[name]; !known && len(f.young) >= floorNames {
 		for _, token := range f.old {
 			f.rest = max(f.rest, token)

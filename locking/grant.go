@@ -1,6 +1,9 @@
 package locking
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Grant is a lease that Redis has confirmed: what a script answered, and what was sent to
 // ask for it. [Keeper.Keep] makes a [Lease] of it.
@@ -37,11 +40,20 @@ func (g *Grant) trusted() time.Duration {
 	return g.TTL.Truncate(time.Millisecond) - max(g.Margin, leastMargin(g.TTL))
 }
 
-// wireMillis is a duration as PEXPIRE and SET PX take it: rounded up, and never below 1.
-// "PEXPIRE key 0" deletes the key and answers 1, which would read as renewed.
-func wireMillis(d time.Duration) int64 {
-	return max(1, int64((d+time.Millisecond-1)/time.Millisecond))
+// Millis is a duration in whole milliseconds, as Redis takes it, rounded up: what is above 0
+// does not become 0, which has a meaning of its own in commands and scripts. The longest
+// Duration is rounded down: what no Duration holds, a server written in Go takes for the past.
+func Millis(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 && ms < math.MaxInt64/int64(time.Millisecond) {
+		ms++
+	}
+	return ms
 }
+
+// wireMillis is Millis for PEXPIRE and SET PX, never below 1: "PEXPIRE key 0" deletes the key
+// and answers 1, which would read as renewed.
+func wireMillis(d time.Duration) int64 { return max(1, Millis(d)) }
 
 // renewEvery returns the default distance of renewals: three fit into what is trusted.
 func renewEvery(trusted time.Duration) time.Duration { return trusted / 3 }

@@ -39,7 +39,8 @@ type KeeperOptions struct {
 
 	// Notice is how long before its trust deadline the context of a lease ends when
 	// renewals keep failing: the time a holder needs to wind up. Renewals go on meanwhile,
-	// to keep the lock until then. 0: at the trust deadline.
+	// to keep the lock until then. A grant that has no more than Notice left is lost when Keep
+	// returns it, with [ReasonFailing], and is kept all the same. 0: at the trust deadline.
 	Notice time.Duration
 
 	// FailFast ends a lease's context at the first renewal that fails.
@@ -76,7 +77,7 @@ type Keeper struct {
 	wake   chan struct{}
 	wg     sync.WaitGroup
 
-	// late hears of renewals confirmed for a lease that was lost before. Set by a Locker.
+	// late hears of renewals confirmed for a lease that nobody trusts any more. Set by a Locker.
 	late func(Grant)
 
 	mu       sync.Mutex // taken before a lease's

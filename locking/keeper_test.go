@@ -175,6 +175,18 @@ func TestKeeper_NoticeEndsTheContextButKeepsTheLease(t *testing.T) {
 	})
 }
 
+func TestKeep_AGrantWithinNoticeIsLostAtOnceAndKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, KeeperOptions{Notice: 5 * time.Second, Renew: renewed})
+		lease := k.Keep(t.Context(), grantOf(k.Now(), 3*time.Second))
+		lostBy(t, lease, ReasonFailing, 0)
+		time.Sleep(time.Minute)
+		if !lease.Valid() {
+			t.Error("Valid a minute later: got false, want that it is kept")
+		}
+	})
+}
+
 func TestKeeper_FailFastEndsAtTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, KeeperOptions{

@@ -15,8 +15,11 @@
 
 local MAX_FENCE = 9007199254740992 -- 2^53: above it a Lua number loses digits
 
--- Integers leave Lua through %.0f: tostring turns microseconds into 1.7959687289555e+15.
+-- Integers leave Lua through a format: tostring turns microseconds into 1.7959687289555e+15. %d
+-- is several times faster than %.0f, and is 32 bits wide on some machines.
 local function int(n)
+  n = tonumber(n)
+  if n < 2147483648 and n > -2147483648 then return string.format('%d', n) end
   return string.format('%.0f', n)
 end
 
@@ -26,11 +29,15 @@ local function ms(n)
   return int(math.max(1, n))
 end
 
--- Redis' clock, in milliseconds and in microseconds. Every host is judged by it.
+-- Redis' clock, in milliseconds and in microseconds. Every host is judged by it. A script has
+-- one instant: servers from 7.0 on freeze it themselves.
+local clock
 local function redis_time()
-  local t = redis.call('TIME')
-  local us = tonumber(t[1]) * 1000000 + tonumber(t[2])
-  return math.floor(us / 1000), us
+  if not clock then
+    local t = redis.call('TIME')
+    clock = tonumber(t[1]) * 1000000 + tonumber(t[2])
+  end
+  return math.floor(clock / 1000), clock
 end
 
 -- A GET that answers a key of another type with an error that names the key.
@@ -45,6 +52,12 @@ local function get_string(key)
   return v
 end
 
+-- Whether a string of digits is a fencing token. Of longer ones no number can be made that is
+-- exact, and on some servers none at all.
+local function is_fence(digits)
+  return #digits <= 16 and tonumber(digits) < MAX_FENCE
+end
+
 -- lease_peek returns the lease on a lock, nil when it is free, or an error. It writes nothing.
 -- A remaining time above the lease's own length means that Redis' clock stepped back; it
 -- is told cut to the length, and marked as stepped.
@@ -53,7 +66,7 @@ local function lease_peek(lock)
   if err then return nil, err end
   if not v then return nil end
   local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.*)$')
-  if not token then
+  if not token or not is_fence(fence) then
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds a value that is not a lease')
   end
   local left = redis.call('PTTL', lock)
@@ -82,7 +95,7 @@ local function fence_read(fence_key)
   local v, err = get_string(fence_key)
   if err then return nil, err end
   if not v then return 0 end
-  if not string.match(v, '^%d+$') then
+  if not string.match(v, '^%d+$') or not is_fence(v) then
     return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
   end
   return tonumber(v)

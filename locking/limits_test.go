@@ -1,8 +1,10 @@
 package locking
 
 import (
+	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +34,101 @@ func TestProperty29_MaxHold(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if _, err := l.TryAcquire(t.Context(), "job"); err != nil {
 			t.Errorf("TryAcquire 3 s later = %v: the lease was renewed beyond MaxHold", err)
+		}
+	})
+}
+
+// A lease that ends while a renewal is on its way is trusted for what was left of it, by a holder
+// that winds up: the answer, however good, gives its lock to nobody.
+func TestProperty29_AnAnswerAfterTheEndFreesNothingThatIsTrusted(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		opt    Options
+		end    func(t *testing.T, l *Locker, lease *Lease)
+		reason Reason
+	}{
+		{"MaxHold", Options{TTL: 3 * time.Second, MaxHold: 10 * time.Second}, func(*testing.T, *Locker, *Lease) {}, ReasonMaxHold},
+		{"Close", Options{TTL: 3 * time.Second}, func(t *testing.T, l *Locker, _ *Lease) {
+			if err := l.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}, ReasonClosed},
+		{"Stop", Options{TTL: 3 * time.Second, MaxHold: 10 * time.Second}, func(_ *testing.T, _ *Locker, lease *Lease) { lease.Stop() }, ReasonMaxHold},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, direct := redistest.InBubble(t)
+				p := redistest.PipeProxy(t, m.Dial)
+				l, other := bubbled(t, p.Client(), c.opt), bubbled(t, direct, Options{})
+				lease := mustAcquire(t, l, "job")
+				time.Sleep(9900 * time.Millisecond)
+				before := p.Count(renewals(l))
+				p.DelayReplies(1, renewals(l), 500*time.Millisecond)
+				l.keeper.RenewNow()
+				time.Sleep(200 * time.Millisecond) // past MaxHold
+				c.end(t, l, lease)
+				time.Sleep(400 * time.Millisecond)
+				lostBy(t, lease, c.reason, 0)
+				if n := p.Count(renewals(l)) - before; n != 1 {
+					t.Fatalf("%d renewals around the end, want the one that was under way: the test shows nothing", n)
+				}
+				left := lease.Remaining()
+				if left < time.Second {
+					t.Errorf("%s are left to wind up, want what the renewal before left", left)
+				}
+				if _, err := other.TryAcquire(t.Context(), "job"); !errors.Is(err, ErrHeld) {
+					t.Errorf("TryAcquire = %v while the lease is trusted for another %s, want ErrHeld", err, left)
+				}
+			})
+		})
+	}
+}
+
+// The other answer counts: whoever winds up learns that the lock is not his any more.
+func TestProperty29_ARefusalAfterTheEndIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := redistest.InBubble(t)
+		p := redistest.PipeProxy(t, m.Dial)
+		l := bubbled(t, p.Client(), Options{TTL: 3 * time.Second, MaxHold: 10 * time.Second})
+		lease := mustAcquire(t, l, "job")
+		time.Sleep(9900 * time.Millisecond)
+		do(t, c, "DEL", "rota:lock:{job}")
+		p.DelayReplies(1, renewals(l), 500*time.Millisecond)
+		l.keeper.RenewNow()
+		time.Sleep(300 * time.Millisecond)
+		if !lease.Valid() {
+			t.Fatal("the lease is not trusted before the answer: the test shows nothing")
+		}
+		time.Sleep(300 * time.Millisecond)
+		lostBy(t, lease, ReasonMaxHold, 0)
+		if lease.Valid() || lease.Remaining() != 0 {
+			t.Errorf("after Redis said that it is not ours: got valid %t with %s left, want neither", lease.Valid(), lease.Remaining())
+		}
+	})
+}
+
+// A holder that was told ahead is still held to MaxHold, not to that and the notice besides.
+func TestKeeper_MaxHoldOfALeaseThatIsFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		k := newKeeper(t, KeeperOptions{
+			FailFast: true, Notice: 5 * time.Second, RenewEvery: time.Second,
+			Renew: func(_ context.Context, grants []Grant) []error {
+				if calls.Add(1) == 1 {
+					return all(grants, ErrUnavailable)
+				}
+				return make([]error, len(grants))
+			},
+		})
+		g := grantOf(k.Now(), 30*time.Second)
+		g.MaxHold = 10 * time.Second
+		lease := k.Keep(t.Context(), g)
+		lostBy(t, lease, ReasonFailing, 2*time.Second)
+		time.Sleep(9 * time.Second)
+		before := calls.Load()
+		time.Sleep(4 * time.Second)
+		if n := calls.Load() - before; n > 0 {
+			t.Errorf("%d renewals after MaxHold, want none", n)
 		}
 	})
 }

@@ -37,7 +37,9 @@ type Locker struct {
 
 	mu     sync.Mutex
 	closed bool
-	wg     sync.WaitGroup // calls and goroutines; grows only with mu held or from within
+	// wg counts calls and goroutines. It grows with mu held, or from within, or from the Keeper,
+	// whose end Close awaits first.
+	wg sync.WaitGroup
 }
 
 // New makes a Locker. It asks nothing of Redis.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -59,7 +60,9 @@ type Options struct {
 	MinBackoff, MaxBackoff time.Duration
 
 	// Observe is called for every [Event] of a lease, from the goroutine in which it happened:
-	// it must return soon and is called by several at once. Nil: nobody is told.
+	// it must return soon and is called by several at once. That can be the call in which a
+	// lease was renewed, or its timer, and Stop, Release and Close wait for those: Observe must
+	// not call them, for any lease. Nil: nobody is told.
 	Observe func(Event)
 
 	// Holder says who, to those that find the lock held: at most 256 bytes. Everyone who can
@@ -94,7 +97,8 @@ func (o Options) complete() (Options, naming, error) {
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	o.MaxTTL = cmp.Or(o.MaxTTL, defaultMaxTTL)
 	o.FenceTTL = cmp.Or(o.FenceTTL, max(defaultFenceTTL, o.TTL))
-	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
+	// Waits are counted in twice of it, and "for ever" must not turn around.
+	o.CallTimeout = min(cmp.Or(o.CallTimeout, defaultCallTimeout), math.MaxInt64/4)
 	o.MinBackoff = cmp.Or(o.MinBackoff, defaultMinBackoff)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(defaultMaxBackoff, o.MinBackoff))
 	if o.Holder == "" {
@@ -121,7 +125,7 @@ func (o Options) complete() (Options, naming, error) {
 	case trusted <= 0: // TTL or Margin is at fault
 	case o.RenewEvery <= 0:
 		fault("RenewEvery: %s is not above 0", o.RenewEvery)
-	case 3*o.RenewEvery > trusted:
+	case o.RenewEvery > renewEvery(trusted):
 		fault("RenewEvery: 3 × %s is longer than TTL - Margin (%s)", o.RenewEvery, trusted)
 	}
 	if o.FenceTTL < o.TTL {

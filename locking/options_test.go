@@ -3,6 +3,7 @@ package locking
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ func TestProperty24_And40_OptionsAreRefused(t *testing.T) {
 		{"a bound of one's own", Options{TTL: 48 * time.Hour, MaxTTL: 48 * time.Hour}, ""},
 		{"renewal that just fits", Options{TTL: 10 * s, RenewEvery: (10*s - 102*ms) / 3}, ""},
 		{"renewal that does not", Options{TTL: 10 * s, RenewEvery: (10*s-102*ms)/3 + 1}, "RenewEvery"},
+		{"renewal beyond what three of can be counted", Options{RenewEvery: 1 << 62}, "RenewEvery"},
 		{"negative renewal", Options{RenewEvery: -s}, "RenewEvery"},
 		{"large margin", Options{TTL: 10 * s, Margin: 9 * s}, ""},
 		{"margin of the whole TTL", Options{TTL: 10 * s, Margin: 10 * s}, "Margin"},
@@ -118,5 +120,30 @@ func TestProperty40_TTLsAreRoundedUpOnTheWireAndDownHere(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// "For ever" is a Duration too: no sum with it may turn around.
+func TestOptions_TheLongestDurations(t *testing.T) {
+	onBothFaulty(t, func(t *testing.T, p *redistest.FaultProxy, direct *redis.Client) {
+		l := newLocker(t, p.Client(), Options{
+			TTL: time.Minute, MaxTTL: math.MaxInt64, FenceTTL: math.MaxInt64, MaxHold: math.MaxInt64,
+			MinBackoff: time.Hour, MaxBackoff: math.MaxInt64, CallTimeout: math.MaxInt64, Boottime: stopped,
+		})
+		p.DropReplies(1, Evalsha(l))
+		lease := mustAcquire(t, l, "report") // asks again
+		if ms := do(t, direct, "PTTL", "rota:lock:{report}:fence").(int64); ms < 200*365*24*3600*1000 {
+			t.Errorf("PTTL of the fence: got %d ms, want what a Duration holds, 292 years", ms)
+		}
+		if !lease.Valid() {
+			t.Errorf("Valid: got false, Err %v", lease.Err())
+		}
+		mustRelease(t, lease)
+	})
+	o := Options{MinBackoff: time.Millisecond, MaxBackoff: math.MaxInt64}
+	for _, left := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1} {
+		if d := o.backoff(left); d < time.Hour {
+			t.Errorf("backoff(%s) = %s", left, d)
+		}
 	}
 }

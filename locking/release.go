@@ -18,7 +18,7 @@ type home struct {
 	keys   lockKeys
 	stray  bool // a request for this lease got no answer, and could arrive after its release
 
-	mu         sync.Mutex // one release at a time; guards what follows
+	mu         sync.Mutex // one release at a time, over its request; guards what follows
 	done       bool       // Redis has answered
 	err        error      // what Release returns from then on
 	unanswered bool       // a request may have deleted the lock and its answer been lost

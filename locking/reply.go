@@ -65,7 +65,7 @@ func readAcquired(r Reply) (lockReply, error) {
 // readState reads query.lua's answer.
 func readState(r Reply) (State, error) {
 	a, err := readLock(r)
-	if err == nil && a.yes != a.leased {
+	if err == nil && (a.yes != a.leased || a.fence >= maxFence) {
 		return State{}, unexpected(r.Value)
 	}
 	return State{Held: a.yes, FencingToken: a.fence, Remaining: a.left, Holder: a.holder}, err

@@ -76,6 +76,10 @@ func (s *Script) Run(ctx context.Context, c redis.UniversalClient, keys []string
 // those that got it are sent again.
 func (s *Script) RunAll(ctx context.Context, c redis.UniversalClient, calls []Call) []Reply {
 	replies := make([]Reply, len(calls))
+	if len(calls) == 1 { // a pipeline of one costs more than its command
+		replies[0].Value, replies[0].Err = s.Run(ctx, c, calls[0].Keys, calls[0].Args...)
+		return replies
+	}
 	all := make([]int, len(calls))
 	for i := range calls {
 		all[i] = i
@@ -118,7 +122,7 @@ func readCmd(cmd *redis.Cmd, pipeline error) Reply {
 		err = pipeline
 	}
 	if err != nil {
-		return Reply{Err: classify(err)}
+		return Reply{Err: Classify(err)}
 	}
 	return Reply{Value: v}
 }

@@ -55,6 +55,9 @@ func (l *Lease) judge(now Instant) (loss *LossError) {
 	if left <= notice {
 		loss = l.end(ReasonFailing)
 	}
+	if !l.ended() {
+		left -= notice // the holder is told first
+	}
 	if bound := l.grant.MaxHold; bound > 0 {
 		rest := bound - now.Sub(l.grant.Sent)
 		if rest <= 0 {
@@ -62,10 +65,7 @@ func (l *Lease) judge(now Instant) (loss *LossError) {
 			l.finish()
 			return loss
 		}
-		left = min(left, rest+notice)
-	}
-	if !l.ended() {
-		left -= notice // the holder is told first
+		left = min(left, rest)
 	}
 	if l.timer == nil {
 		l.timer = time.AfterFunc(left, l.watch)
@@ -75,14 +75,18 @@ func (l *Lease) judge(now Instant) (loss *LossError) {
 	return loss
 }
 
-// settle takes the answer to a renewal that was sent at the given instant. Late tells that
-// it was confirmed although the lease had been lost: that revives nothing.
+// settle takes the answer to a renewal that was sent at the given instant. Late tells that it
+// was confirmed when nobody trusted the lease any more: that revives nothing, and what it
+// prolonged is in the way of others.
 func (l *Lease) settle(sent, now Instant, err error, panicked bool) (loss *LossError, late bool) {
 	if !l.over && l.remaining(now) <= 0 {
 		loss = l.judge(now) // before its timer did
 	}
 	if l.over {
-		return loss, err == nil && !errors.Is(l.err, ErrReleased)
+		// After MaxHold, Close or Stop the holder winds up under what is left of the lease. A
+		// confirmed renewal changes nothing of that; a refused one ends it.
+		l.refused = l.refused || errors.Is(err, ErrLost)
+		return loss, err == nil && l.remaining(now) <= 0 && !errors.Is(l.err, ErrReleased)
 	}
 	switch {
 	case err == nil:

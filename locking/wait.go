@@ -71,11 +71,16 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 }
 
 // backoff is the wait before the next attempt, when the lock may be free in `left`. The jitter
-// is a tenth, so that hosts that wait for one holder do not all ask in the same moment.
+// is a tenth, so that hosts that wait for one holder do not all ask in the same moment: later
+// than the lock may be free, but where it would be longer than MaxBackoff, as it is while a
+// holder renews, earlier than that.
 func (o *Options) backoff(left time.Duration) time.Duration {
-	wait := max(left, o.MinBackoff)
-	wait += rand.N(wait/10 + 1)
-	return max(o.MinBackoff, min(wait, o.MaxBackoff))
+	wait := min(max(left, o.MinBackoff), o.MaxBackoff)
+	jitter := rand.N(wait/10 + 1)
+	if wait <= o.MaxBackoff-jitter {
+		return wait + jitter
+	}
+	return max(o.MinBackoff, wait-jitter)
 }
 
 // waitError says that the wait for a lock ended without it.

@@ -73,6 +73,27 @@ func TestProperty12_AttemptsAreBounded(t *testing.T) {
 	}
 }
 
+// Whoever waits for one holder began together, when the lock was taken or Redis came back. They
+// must not ask together for as long as they wait.
+func TestProperty12_WaitersDoNotAskInStep(t *testing.T) {
+	o := Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second}
+	for _, c := range []struct{ left, from, to time.Duration }{
+		{time.Hour, 900 * time.Millisecond, time.Second},
+		{time.Second, 900 * time.Millisecond, time.Second},
+		{500 * time.Millisecond, 500 * time.Millisecond, 550 * time.Millisecond}, // not before it may be free
+		{0, 20 * time.Millisecond, 22 * time.Millisecond},
+	} {
+		shortest, longest := time.Hour, time.Duration(0)
+		for range 1000 {
+			d := o.backoff(c.left)
+			shortest, longest = min(shortest, d), max(longest, d)
+		}
+		if shortest < c.from || longest > c.to || longest-shortest < (c.to-c.from)*9/10 {
+			t.Errorf("backoff(%s): got %s to %s in 1000, want all of %s to %s", c.left, shortest, longest, c.from, c.to)
+		}
+	}
+}
+
 // A hundred goroutines on one name: one request at a time, a lease for each, in their order.
 func TestProperty14_OnePollerAName(t *testing.T) {
 	onBothFaulty(t, func(t *testing.T, p *redistest.FaultProxy, _ *redis.Client) {

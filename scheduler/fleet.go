@@ -64,7 +64,7 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	}
 	s.beaten = true
 	fewer := s.compare(f.Hosts)
-	if s.forgot(ctx, f) {
+	if s.forgot(ctx, f, last) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
 	s.mu.Lock()
@@ -149,7 +149,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 // manualTry is the claim for a run that a person asked for.
 func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
 	asked := r.Asked()
-	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(requestPatience)})
+	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
 	if job.Overlap == OverlapAllow {
 		t.claim.Lease = t.claim.Lock + ":" + r.ID // two may be asked for in one second
@@ -159,9 +159,6 @@ func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
 	}
 	return t
 }
-
-// requestPatience is how long a host tries to take a manual run; the ledger's rule is the same.
-const requestPatience = 10 * time.Second
 
 // reopen has the jobs looked at of which a tick was won and given back. The set keeps naming them
 // until some host has won it.

@@ -13,7 +13,7 @@ import (
 //
 // A Job is never changed once it is in a table; several goroutines read it.
 type Job struct {
-	Name     string             // [A-Za-z0-9][A-Za-z0-9._-]{0,63}
+	Name     string             // as [ledger.CheckName] wants it
 	Schedule *schedule.Schedule // nil only for a job that runs by hand alone
 	Handler  jobs.Handler
 	Counts   bool // a run takes one of the places of Options.MaxRuns; for programs and requests
@@ -28,9 +28,9 @@ type Job struct {
 	Scope Scope
 	Hosts []string // names or labels of the hosts that may run it, one match is enough; none: all
 
-	Lock string // the lock's name; "" is the job's own
+	Lock string // the lock's name, likewise; "" is the job's own
 
-	Timeout       time.Duration // of one run; 0: none
+	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // the start is delayed by a hash of the name, below this; 0: not at all
 

@@ -28,7 +28,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 	tab := s.current()
 	p := newPlanner(tab.jobs, last)
 	defer func() { p.stop() }()
-	s.race(ctx, tab, s.overdue(ctx, tab, last))
+	s.catchUp(ctx, tab, last)
 	s.lookAll(tab)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -36,7 +36,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-s.returned:
-			s.race(ctx, tab, s.overdue(ctx, tab, s.clock.Now()))
+			s.catchUp(ctx, tab, s.clock.Now())
 			s.lookAll(tab)
 		case <-s.reloaded:
 			tab = s.current()
@@ -50,11 +50,12 @@ func (s *Scheduler) loop(ctx context.Context) {
 		switch {
 		case now.Before(last.Add(-stepBack)):
 			s.log.Warn("redis clock stepped back", "by", last.Sub(now))
+			s.sinceBack(now)
 			p.restart(tab.jobs, now)
 		case now.After(last.Add(oversleep)):
 			s.log.Warn("time passed unseen", "by", now.Sub(last))
 			p.restart(tab.jobs, now)
-			s.race(ctx, tab, s.overdue(ctx, tab, now))
+			s.catchUp(ctx, tab, now)
 			s.lookAll(tab)
 		}
 		last = now
@@ -91,6 +92,11 @@ func (s *Scheduler) Progress() time.Time {
 	return time.Time{}
 }
 
+// catchUp races for what is overdue. It asks Redis, and the loop waits for nobody.
+func (s *Scheduler) catchUp(ctx context.Context, tab *table, now time.Time) {
+	s.spawn(func() { s.race(ctx, tab, s.overdue(ctx, tab, now)) })
+}
+
 // overdue finds each job's newest tick that the ledger does not know decided: what is to be
 // claimed when a daemon starts, when it wakes up after a sleep, and when Redis is back. One that
 // may not start any more is claimed as well: the answer is late, and records it as missed now,
@@ -107,15 +113,17 @@ func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Du
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	cursors, _, err := s.opt.Ledger.Cursors(ctx, names)
+	cursors, redisNow, err := s.opt.Ledger.Cursors(ctx, names)
 	if err != nil {
 		return slices.DeleteFunc(due, func(d Due) bool { return now.After(d.Deadline) })
 	}
 	open := due[:0]
 	for i, d := range due {
-		s.know(d.Job.Name, cursors[i])
-		// Without a cursor nothing was ever decided of the job, so nothing was missed.
-		if d.Tick.After(cursors[i]) && (!cursors[i].IsZero() || !now.After(d.Deadline)) {
+		cursor := cursors[i].Tick
+		s.know(d.Job.Name, minTime(cursor, redisNow))
+		// Without a cursor nothing was ever decided of the job, so nothing was missed. Where it
+		// cannot be read the claim is refused, and that is said.
+		if d.Tick.After(cursor) && (!cursor.IsZero() || cursors[i].Err != nil || !now.After(d.Deadline)) {
 			open = append(open, d)
 		}
 	}

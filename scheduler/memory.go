@@ -8,12 +8,13 @@ import (
 )
 
 // What this host knows of the fleet outlives a Redis that forgets (FLUSHALL, a restart without
-// persistence): the newest tick decided of each job goes with every claim, and the pauses and
-// drains that were set are written back.
+// persistence): the newest tick of its schedule that was decided goes with every claim of a job,
+// and the pauses and drains that were set are written back.
 
 // forgot looks whether Redis is another one than at the last heartbeat, by its epoch, and if so
-// writes back what people had set. It tells whether it wrote anything.
-func (s *Scheduler) forgot(ctx context.Context, f ledger.Fleet) bool {
+// writes back what people had set. It tells whether it wrote anything. last is the newest request
+// that the heart looked at.
+func (s *Scheduler) forgot(ctx context.Context, f ledger.Fleet, last *string) bool {
 	s.mu.Lock()
 	was, known := s.epoch, s.steering
 	s.epoch = f.Epoch
@@ -23,19 +24,30 @@ func (s *Scheduler) forgot(ctx context.Context, f ledger.Fleet) bool {
 		return false
 	}
 	s.mu.Unlock()
-	s.log.Error("redis forgot everything", "effect", "pauses and drains are written back; the history is gone",
-		"paused", len(known.Paused), "drained", len(known.Drained))
+	if f.Epoch != s.told {
+		s.told = f.Epoch
+		// The ids of requests are instants of the server's clock, and that of this one may be behind.
+		*last = ""
+		s.log.Error("redis forgot everything", "effect", "pauses and drains are written back; the history is gone",
+			"paused", len(known.Paused), "drained", len(known.Drained))
+	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if err := s.opt.Ledger.Restore(call, known, f.Now, s.opt.MaxAge+24*time.Hour); err != nil {
-		s.log.Warn("steering not written back", "err", err)
+		if s.newRefusal(restoring, err) {
+			s.log.Warn("steering not written back", "err", err)
+		}
 		s.mu.Lock()
 		s.epoch = was // so that the next heartbeat tries again
 		s.mu.Unlock()
 		return false
 	}
+	s.newRefusal(restoring, nil)
 	return true
 }
+
+// restoring is what a refusal to take the steering back is remembered under; no job is called so.
+const restoring = "the steering"
 
 // sawEpoch makes the heart look at once when a claim shows that Redis forgot.
 func (s *Scheduler) sawEpoch(epoch string) {
@@ -72,6 +84,29 @@ func (s *Scheduler) beatSoon() {
 	select {
 	case s.beatNow <- struct{}{}:
 	default: // it will, already
+	}
+}
+
+// maxFence bounds the fencing tokens that are believed: above it Lua's numbers lose digits, and the
+// scripts grant none. A foreign value at a lock's key may be any number.
+const maxFence = 1 << 53
+
+// sawFence remembers a fencing token of a lock, whoever holds it: this host never takes a smaller
+// one.
+func (s *Scheduler) sawFence(lock string, fence int64) {
+	if fence >= maxFence {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floors[lock] = max(s.floors[lock], fence)
+}
+
+// decides takes in that a claim's answer decided its tick. A manual run decides none: its tick is
+// the instant it was asked for, and ticks of the schedule from before that may still be open.
+func (s *Scheduler) decides(c *ledger.Claim) {
+	if c.Kind != ledger.Manual {
+		s.know(c.Job, c.Tick)
 	}
 }
 

@@ -97,6 +97,11 @@ func (s *Scheduler) rivals(j *Job) []string {
 	return slices.DeleteFunc(slices.Clone(s.fleet), func(h string) bool { return !mayRun(j.Hosts, h, s.labels[h]) })
 }
 
+// raced tells whether anybody may look what this host has taken of a job's ticks.
+func (s *Scheduler) raced(j *Job) bool {
+	return slices.ContainsFunc(s.rivals(j), func(h string) bool { return h != s.opt.Host })
+}
+
 // sleep waits and tells whether ctx still lasts.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {

@@ -220,7 +220,7 @@ func (s *Scheduler) shutOutNow(ctx context.Context, late []arrival) {
 	}
 	var tries []*try
 	for i, a := range late {
-		if a.request.ID != "" || a.due.Tick.After(cursors[i]) {
+		if a.request.ID != "" || cursors[i].Err == nil && a.due.Tick.After(cursors[i].Tick) {
 			t := s.arrived(a)
 			t.claim.Barred = hostsFull
 			tries = append(tries, t)

@@ -20,7 +20,6 @@ const abandonAfterKill = time.Second
 func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
 	s.mu.Lock()
-	s.floors[c.Lock] = max(s.floors[c.Lock], a.Fence)
 	why := ""
 	switch {
 	case s.draining:
@@ -50,6 +49,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		s.release(r)
 		s.handling.Done()
 		s.room.leave(&r.placed)
+		r.cancel(nil)
 		log.Warn("win given back", "reason", "the answer came after its trust deadline")
 		s.giveBack(t, "the answer came too late")
 		return
@@ -88,7 +88,8 @@ func (s *Scheduler) execute(r *run) {
 	go func() {
 		defer s.handling.Done()
 		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
-			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
+			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Manual: c.Kind == ledger.Manual,
+			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
 			Output: tee{output, lines}, Kill: r.kill,
 		})
@@ -157,7 +158,7 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 // the daemon lives, and while it stops for as long as its calls are given.
 func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
-		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: 1,
+		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
 	}
 	if output.Total() > 0 {
@@ -168,6 +169,9 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		level = slog.LevelWarn
 	}
 	attrs := []any{"outcome", e.Outcome, "took", took(res)}
+	if e.Attempt > 1 {
+		attrs = append(attrs, "attempt", e.Attempt)
+	}
 	if e.Reason != "" {
 		attrs = append(attrs, "reason", e.Reason)
 	}
@@ -182,6 +186,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			held, err = s.opt.Ledger.Finish(ctx, &r.grant, e)
 			s.heard(s.keeper.Now(), time.Time{}, err)
 		})
+		longest := s.outcomeAnswered(r, err)
 		if err == nil {
 			if !held && res.Outcome != jobs.Lost {
 				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")
@@ -193,7 +198,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			return
 		}
 		// Whoever would run the tick again waits for the outcome, for one RenewEvery.
-		wait = min(2*wait, lastBackoff, s.opt.RenewEvery/2)
+		wait = min(2*wait, longest, s.opt.RenewEvery/2)
 	}
 }
 

@@ -27,7 +27,7 @@ type Options struct {
 	Table  string // hash of the table: hosts with the same one share what they know of an instant
 
 	Namespace string // the fleet; told to runs
-	Host      string // this host's name, unique in the fleet; required
+	Host      string // this host's name, unique in the fleet, as [ledger.CheckName] wants it; required
 	Labels    []string
 	Version   string
 	Config    string // path of the config file; told to runs
@@ -39,7 +39,7 @@ type Options struct {
 	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
 
 	MaxRuns     int           // at once on this host, of jobs that count, manual ones too; 0: 4 × CPUs
-	MaxAge      time.Duration // of the history; 0: 14 days
+	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
@@ -64,6 +64,7 @@ type Scheduler struct {
 	redis  presence
 
 	beaten   bool                 // there was a heartbeat; the heart's alone
+	told     string               // the epoch of a Redis that forgot, as logged last; the heart's alone
 	hostless map[string]*hostless // jobs that no host may run; the heart's alone
 	contact  chan struct{}        // closed when Redis has answered for the first time
 	beatNow  chan struct{}
@@ -154,6 +155,8 @@ func (o *Options) check() error {
 	}
 	if o.Host == "" {
 		faults = append(faults, errors.New("scheduler: Host is empty"))
+	} else if err := ledger.CheckName(o.Host); err != nil {
+		faults = append(faults, fmt.Errorf("scheduler: Host: %w", err))
 	}
 	for _, d := range []struct {
 		name string
@@ -180,12 +183,13 @@ func (o *Options) check() error {
 	return errors.Join(faults...)
 }
 
-// LeastTTL is the shortest lease that is safe with these values, rounded up to a millisecond:
-// three renewals may fail, and the run still ends in time. The parts that grow with the lease
-// itself are the trust margin, 1 % of it, and the kill margin, 5 %.
+// LeastTTL is the shortest lease that is safe with these values, rounded up to a millisecond: three
+// renewals may fail and one call hang, and there is still the grace of the run before the trust
+// deadline. The 6 % of the lease itself are what lies between that and its end: 1 % of margin, which
+// package locking explains, and 5 % for the last SIGKILL, with 50 ms for what of both does not shrink.
 func LeastTTL(renewEvery, lossGrace, opTimeout time.Duration) time.Duration {
 	fixed := 3*renewEvery + lossGrace + opTimeout + 50*time.Millisecond
-	least := (fixed*100 + 93) / 94
+	least := (fixed*100 + 93) / 94 // rounded up: fixed is what 94 % of a lease must hold
 	return (least + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
@@ -309,7 +313,8 @@ func waitFor(d time.Duration, c ...<-chan struct{}) <-chan struct{} {
 }
 
 // touch keeps the records of the whole table from expiring, once a day: a job that is due
-// once a year is not forgotten while it stands in some host's table.
+// once a year is not forgotten while it stands in some host's table. What is older than the
+// history goes back goes then.
 func (s *Scheduler) touch(ctx context.Context) {
 	select {
 	case <-s.contact:
@@ -323,15 +328,11 @@ func (s *Scheduler) touch(ctx context.Context) {
 		expire := map[string]time.Duration{}
 		for i := range tab.jobs {
 			j := &tab.jobs[i]
-			var d Due
-			if j.Schedule != nil {
-				d, _ = last(j, i, s.clock.Now()) // also of a job of other hosts: all touch it alike
-			}
 			names = append(names, j.Name)
-			expire[j.Name] = s.expiry(j, d)
+			expire[j.Name] = Expiry(j.Schedule, s.opt.MaxAge, s.clock.Now())
 		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-		err := s.opt.Ledger.Touch(call, names, func(job string) time.Duration { return expire[job] })
+		err := s.opt.Ledger.Touch(call, names, s.opt.MaxAge, func(job string) time.Duration { return expire[job] })
 		cancel()
 		if wait = 24 * time.Hour; err != nil {
 			wait = time.Minute

@@ -215,3 +215,60 @@ func TestMemory_FlushedRedisIsToldAgain(t *testing.T) {
 		}
 	})
 }
+
+// Redis is empty and its clock is behind: requests have smaller ids than those of before, and are
+// taken all the same.
+func TestMemory_RequestsToAServerThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		off := f.redisClock()
+		f.start("h0", nil, job(t, "j", "0 0 1 1 *", f.handler(time.Millisecond)))
+		time.Sleep(5 * time.Second)
+		for i, back := range []time.Duration{0, time.Hour} {
+			if back > 0 {
+				f.redis.FlushAll()
+			}
+			off.Store(-int64(back))
+			time.Sleep(10 * time.Second)
+			if _, err := f.led.Ask(t.Context(), ledger.Request{Job: "j", Who: "test"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			if n := len(f.ran()); n != i+1 {
+				t.Fatalf("%d runs, want %d: one for each request", n, i+1)
+			}
+		}
+	})
+}
+
+// What is to be written back is refused: that is said once, and all else is written back.
+func TestMemory_RestoreThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		log := &logBuffer{}
+		f.start("h0", log.into, job(t, "j", "0 0 1 1 *", f.handler(time.Millisecond)))
+		for _, name := range []string{"a", "b", "c"} {
+			if _, err := f.led.Pause(t.Context(), name, 0, tester, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.led.DrainHost(t.Context(), "x", false, tester); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		f.redis.FlushAll()
+		if err := f.redis.Set("{t}:job:b", "theirs"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		s, err := f.led.Steering(t.Context())
+		if err != nil || len(s.Paused) != 2 || s.Drained["x"] != tester {
+			t.Errorf("Steering() = %+v, %v, want the pauses of a and c and the drain of x", s, err)
+		}
+		for _, line := range []string{"redis forgot everything", "steering not written back"} {
+			if n := log.count(line); n != 1 {
+				t.Errorf("%q is said %d times, want once", line, n)
+			}
+		}
+	})
+}

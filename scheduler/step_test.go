@@ -109,6 +109,35 @@ func TestStep_RedisAheadAndBack(t *testing.T) {
 	})
 }
 
+// A daemon starts while Redis' clock runs ahead, and the clock is set right: what it took for the
+// beginning of its schedules lies ahead, and guards nothing. After a reset the job runs (C01).
+func TestStep_StartedWhileRedisRanAhead(t *testing.T) {
+	for _, hash := range []string{"s", "another"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			off := f.redisClock()
+			off.Store(int64(2 * time.Hour))
+			time.Sleep(10 * time.Millisecond)
+			j := job(t, "j", "* * * * *", f.handler(time.Second))
+			f.start("h0", nil, j)
+			other := j
+			other.ScheduleHash = hash // of a table that is being replaced
+			f.start("h1", nil, other)
+			time.Sleep(90 * time.Second)
+			ahead := len(f.ticks("j"))
+			off.Store(0)
+			time.Sleep(10 * time.Second)
+			if _, _, err := f.led.Reset(t.Context(), "j"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			if n := len(f.ticks("j")) - ahead; n < 9 || n > 10 {
+				t.Errorf("schedules s and %s: %d ticks ran in the ten minutes after the reset, want 9 or 10", hash, n)
+			}
+		})
+	}
+}
+
 // A host sleeps for ten minutes under a run: when it wakes up the lease is gone, and it knows,
 // although its monotonic clock stood still. The next tick is not late by the sleep (C03).
 func TestStep_HostSleeps(t *testing.T) {

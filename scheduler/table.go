@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"rota/scheduler/ledger"
 )
 
-// table is the cron table in force, as this host has it. It is replaced as a whole and never changed: whoever holds
-// one, a race or a run, goes on with it.
+// table is the cron table in force, as this host has it. It is replaced as a whole and never changed:
+// whoever holds one, a race or a run, goes on with it. Since alone is the scheduler's, and guarded by
+// its lock.
 type table struct {
 	jobs []Job
 	hash string
@@ -23,18 +26,25 @@ type table struct {
 func newTable(jobs []Job, hash, host string, labels []string) (*table, error) {
 	t := &table{jobs: slices.Clone(jobs), hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
 	var faults []error
+	given := map[string]bool{}
 	for i := range t.jobs {
-		t.jobs[i] = t.jobs[i].on(host, labels)
-		j := &t.jobs[i]
-		switch _, twice := t.at[j.Name]; {
+		// Names are checked as they were given: each host's own have an @ in them.
+		j := &jobs[i]
+		t.jobs[i] = j.on(host, labels)
+		switch {
 		case j.Name == "":
 			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
-		case twice:
+		case ledger.CheckName(j.Name) != nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %d: %w", i, ledger.CheckName(j.Name)))
+		case ledger.CheckName(j.LockName()) != nil:
+			faults = append(faults, fmt.Errorf("scheduler: job %q: Lock: %w", j.Name, ledger.CheckName(j.Lock)))
+		case given[j.Name]:
 			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
 		case j.Handler == nil:
 			faults = append(faults, fmt.Errorf("scheduler: job %q has no Handler", j.Name))
 		}
-		t.at[j.Name] = i
+		given[j.Name] = true
+		t.at[t.jobs[i].Name] = i
 	}
 	return t, errors.Join(faults...)
 }
@@ -91,4 +101,15 @@ func (s *Scheduler) sinceOf(t *table, job string) time.Time {
 		return since
 	}
 	return s.since
+}
+
+// sinceBack takes back what lies ahead of Redis' clock, which has been set back: nobody may have to
+// wait until the clock is there again.
+func (s *Scheduler) sinceBack(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = minTime(s.since, now)
+	for job, since := range s.table.since {
+		s.table.since[job] = minTime(since, now)
+	}
 }

@@ -235,11 +235,12 @@ func (s *Scheduler) answerTo(ctx context.Context, t *try) (a answer, ok bool) {
 		if a.Err == nil {
 			return a, true
 		}
-		if !unanswered(a.Err) {
+		refused := !unanswered(a.Err)
+		if refused && !t.unsure {
 			s.room.leave(&t.placed)
 			return a, false
 		}
-		if !sleep(ctx, t.backoff) || t.over(s.clock.Now()) {
+		if refused || !sleep(ctx, t.backoff) || t.over(s.clock.Now()) {
 			s.room.leave(&t.placed)
 			s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the claim
 			return a, false

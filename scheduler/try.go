@@ -20,6 +20,7 @@ type try struct {
 	claim   ledger.Claim
 	owed    bool // it is tend's, which looks after its job anyway
 	placed  bool // it has taken a place of the room
+	unsure  bool // it may have been won: since it was sent without an answer, nothing has told
 	backoff time.Duration
 }
 
@@ -43,10 +44,9 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
 		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.maxParallel(),
-		Table: tab.hash, Index: d.Index,
 	}}
-	if j.Scope == ScopeHost {
-		t.claim.Index = -1 // nobody else looks whether it is taken
+	if s.raced(j) {
+		t.claim.Table, t.claim.Index = tab.hash, d.Index
 	}
 	if j.Overlap == OverlapAllow {
 		// Each run has a lease of its own, and the lock still counts their tokens. No lock's name
@@ -57,15 +57,7 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		t.claim.Back = s.backFor(d)
 	}
 	if j.Schedule != nil {
-		// The ledger asks when it is about to record ticks that nobody ran.
-		t.claim.Count = func(after, until time.Time) (n int, first, last time.Time) {
-			n, first, last = j.Schedule.Count(after, until, maxGap)
-			if n > 0 {
-				s.log.Warn("ticks were not run", "job", j.Name, "count", n, "tick", first, "until", last,
-					"reason", "nobody claimed them in time, or a pause; rota history has which")
-			}
-			return n, first, last
-		}
+		t.claim.Count = countTicks(j)
 	}
 	return t
 }
@@ -86,24 +78,11 @@ func (s *Scheduler) backFor(d Due) time.Time {
 	return backOf(d.Job, tick)
 }
 
-// maxGap bounds how many ticks of a gap are counted: a job of every second that nobody ran for
-// three months.
-const maxGap = 8_000_000
-
 func orDefault[T ~string](v, otherwise T) string {
 	if v == "" {
 		return string(otherwise)
 	}
 	return string(v)
-}
-
-// expiry is how long the job's keys outlive their last touch.
-func (s *Scheduler) expiry(j *Job, d Due) time.Duration {
-	gap := time.Duration(0)
-	if j.Schedule != nil && !d.Next.IsZero() {
-		gap = d.Next.Sub(d.Tick)
-	}
-	return max(s.opt.MaxAge, 2*gap) + 24*time.Hour
 }
 
 // send claims in one pipeline. What is settled by the answer is done; the rest goes on alone.
@@ -139,6 +118,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	for i, d := range decisions {
 		out[i] = answer{d, sent}
 		s.heard(sent, d.Now, d.Err)
+		s.sawFence(claims[i].Lock, d.Fence)
 		s.sawEpoch(d.Epoch)
 	}
 	return out
@@ -162,13 +142,13 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		case d.Answer == ledger.Early:
 			wait = d.Wait
 		}
-		if d.Err != nil && !unanswered(d.Err) {
+		if d.Err != nil && !t.unsure {
 			s.room.leave(&t.placed) // it was not won, and may be refused for long
 		}
 		running := sleep(ctx, wait)
 		if over := t.over(s.clock.Now()); !running || over {
 			s.room.leave(&t.placed)
-			if d.Err != nil && unanswered(d.Err) {
+			if t.unsure {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
@@ -193,6 +173,7 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 func (s *Scheduler) settle(t *try, a answer) bool {
 	c := &t.claim
 	log := s.log.With("job", c.Job, "tick", c.Tick)
+	t.unsure = a.Err != nil && (t.unsure || unanswered(a.Err))
 	if a.Err != nil {
 		if !unanswered(a.Err) && s.newRefusal(c.Job, a.Err) {
 			// Somebody must act, and may do so within the start deadline.
@@ -206,16 +187,17 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	if a.Answer != ledger.Won && a.Answer != ledger.Early {
 		s.room.leave(&t.placed)
 	}
+	s.tellUnrun(c.Job, a.Unrun)
 	switch a.Answer {
 	case ledger.Won:
-		s.know(c.Job, c.Tick)
+		s.decides(c)
 		s.won(t, a)
 	case ledger.Early:
 		return false
 	case ledger.Held:
 		switch a.Decided {
 		case "skipped":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			if a.Holder == "" {
 				log.Info("tick skipped", "outcome", "skipped", "reason", "max_parallel runs are going", "max_parallel", c.MaxParallel)
 				break
@@ -223,7 +205,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held", "lock", c.Lock,
 				"holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
 		case "waiting":
-			s.know(c.Job, c.Tick)
+			s.decides(c)
 			log.Info("tick waits", "lock", c.Lock, "holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
 			s.awaits(t, a)
 		default:
@@ -241,9 +223,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 			s.misfires(t)
 			break
 		}
-		if c.Kind != ledger.Manual {
-			s.know(c.Job, c.Tick)
-		}
+		s.decides(c)
 		why := "its start deadline had passed"
 		if c.Barred == hostsFull {
 			why = hostsFull

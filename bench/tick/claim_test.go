@@ -24,15 +24,18 @@ func BenchmarkClaimFinish(b *testing.B) {
 		name   string
 		ending ledger.Ending
 		waiter bool // somebody wants to be told that the lock is free
+		raced  bool // other hosts look what this one has taken
 	}{
 		{name: "succeeded", ending: ledger.Ending{Outcome: "succeeded"}},
+		{name: "raced by others", ending: ledger.Ending{Outcome: "succeeded"}, raced: true},
 		{name: "with a hint", ending: ledger.Ending{Outcome: "succeeded"}, waiter: true},
 		{name: "with 16 KiB of output", ending: ledger.Ending{Outcome: "succeeded", Output: make([]byte, 16<<10)}},
 		{name: "failed", ending: ledger.Ending{Outcome: "failed", Reason: "exit status 1", ExitCode: new(1)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			l := newLine(b, "report")
-			l.ending = c.ending
+			l.ending, l.raced = c.ending, c.raced
+			l.c = ledger.Claim{}
 			for range keep + 10 {
 				l.finish(l.claim())
 			}

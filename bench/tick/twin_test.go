@@ -47,12 +47,18 @@ func keysOf(args []any) int {
 // DialHook is part of [redis.Hook].
 func (*tap) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook sees the finishes. The first ones are sent twice, as EVALSHA and then whole, because
+// ProcessHook sees the finishes, and a claim that is sent alone. The first ones are sent twice, as EVALSHA and then whole, because
 // the server does not know the script yet; only the EVALSHA is kept.
 func (t *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		began := time.Now()
 		err := next(ctx, cmd)
-		if keysOf(cmd.Args()) != 2 {
+		switch keysOf(cmd.Args()) {
+		case 2:
+		case 3:
+			t.claimed(began, cmd)
+			return err
+		default:
 			return err
 		}
 		t.mu.Lock()
@@ -78,21 +84,26 @@ func (t *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		}
 		began := time.Now()
 		err := next(ctx, cmds)
-		answered := time.Now()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		for _, c := range cmds {
-			if c.Name() == "evalsha" {
-				t.sent.claims = append(t.sent.claims, c.Args())
-			}
-		}
-		if t.sent.first.IsZero() || began.Before(t.sent.first) {
-			t.sent.first = began
-		}
-		if answered.After(t.sent.last) {
-			t.sent.last = answered
-		}
+		t.claimed(began, cmds...)
 		return err
+	}
+}
+
+// claimed notes claims that have just been answered.
+func (t *tap) claimed(began time.Time, cmds ...redis.Cmder) {
+	answered := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range cmds {
+		if c.Name() == "evalsha" {
+			t.sent.claims = append(t.sent.claims, c.Args())
+		}
+	}
+	if t.sent.first.IsZero() || began.Before(t.sent.first) {
+		t.sent.first = began
+	}
+	if answered.After(t.sent.last) {
+		t.sent.last = answered
 	}
 }
 

@@ -20,8 +20,8 @@ func (a *app) checkCmd() *cobra.Command {
 		Long: `Check the config and every file that it includes.
 
 A valid one is summed up, file by file; what is allowed and probably not meant goes to standard
-error as warnings. Everything that is wrong with an invalid one is printed at once, as
-file:line: key: problem, and the exit code is 2. Nothing outside the files is asked: not Redis,
+error as warnings. Everything that is wrong with an invalid one is printed at once, a line each
+that an editor can follow, file:line: key: problem, and the exit code is 2. Nothing outside the files is asked: not Redis,
 and not the file system whether a program exists.`,
 		Example: `  rota check -c rota.toml && systemctl reload rota`,
 		Args:    takes(),
@@ -30,9 +30,12 @@ and not the file system whether a program exists.`,
 			if asJSON {
 				return a.checkJSON(path)
 			}
-			cfg, err := a.loadConfig()
+			cfg, err := config.Load(path)
+			if faults, ok := errors.AsType[*config.Faults](err); ok {
+				return a.printFaults(faults)
+			}
 			if err != nil {
-				return err
+				return a.notLoaded(err)
 			}
 			for _, w := range cfg.Warnings {
 				a.note("warning: %s", plain(w))
@@ -42,6 +45,15 @@ and not the file system whether a program exists.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one object: ok, faults, warnings and what was found")
 	return c
+}
+
+// printFaults prints what is wrong with a config: that is the answer of the check, and in the form
+// of compilers' messages, so without a prefix.
+func (a *app) printFaults(faults *config.Faults) error {
+	if _, err := fmt.Fprintln(a.stdout, faults); err != nil {
+		return err
+	}
+	return &exitError{code: exitUsage, text: "the config has " + count(len(faults.All), "fault", "faults")}
 }
 
 // sumUp prints what a valid config holds.

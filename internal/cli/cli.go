@@ -8,7 +8,8 @@
 // (trigger, pause, resume, drain, cancel, reset) write what is wanted, by whom and why, and leave
 // the rest to the daemons; all but trigger may be said twice. Each call to Redis ends by
 // redis.op_timeout of the config, and what it brought from there is shown without the characters
-// that would move a terminal's cursor.
+// that would move a terminal's cursor: all of it but what a run printed, which is handed on as it is
+// unless standard output is a terminal.
 package cli
 
 import (
@@ -32,7 +33,6 @@ const (
 	exitUsage       = 2  // wrong usage, invalid config
 	exitUnreachable = 69 // Redis cannot be reached (EX_UNAVAILABLE of sysexits.h)
 	exitHeld        = 75 // the lock is held by another (EX_TEMPFAIL)
-	exitLost        = 79 // the lease was lost under a running command
 )
 
 // exitError is an error with an exit code of its own, and with a hint, if there is one, on
@@ -114,15 +114,19 @@ func (a *app) helpCmd() *cobra.Command {
 
 // loadConfig reads the config that the flags and the environment name.
 func (a *app) loadConfig() (*config.Config, error) {
-	path := config.Find(a.configFlag)
-	c, err := config.Load(path)
-	switch {
-	case err == nil:
-		return c, nil
-	case errors.Is(err, os.ErrNotExist) && a.configFlag == "":
-		return nil, &exitError{code: exitUsage, text: err.Error(), hint: "name a config with -c FILE or $ROTA_CONFIG; config.example.toml is one to begin with"}
+	c, err := config.Load(config.Find(a.configFlag))
+	if err != nil {
+		return nil, a.notLoaded(err)
 	}
-	return nil, &exitError{code: exitUsage, text: err.Error()}
+	return c, nil
+}
+
+// notLoaded gives the error of a config that cannot be used its exit code.
+func (a *app) notLoaded(err error) error {
+	if errors.Is(err, os.ErrNotExist) && a.configFlag == "" {
+		return &exitError{code: exitUsage, text: err.Error(), hint: "name a config with -c FILE or $ROTA_CONFIG; config.example.toml is one to begin with"}
+	}
+	return &exitError{code: exitUsage, text: err.Error()}
 }
 
 // report prints an error as people read it and returns its exit code.

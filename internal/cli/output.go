@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"rota/scheduler/ledger"
 )
@@ -16,7 +20,8 @@ func (a *app) outputCmd() *cobra.Command {
 		Short: "Print what a run printed",
 		Long: `Print what a run printed, as it is kept: the beginning and the end of it, up to history.output
 of the config, with a line between them that says how much was left out. It is there once the
-run has ended. Standard output and standard error of a run are one stream.`,
+run has ended. Standard output and standard error of a run are one stream. On a terminal what
+would do more than print is left out; a pipe gets it as it is.`,
 		Example: `  rota output 01KB6XFYG8R3M0Q2V5T7W9XZAB
   rota output $(rota history nightly-report -n 1 --json | jq -r .run)`,
 		Args: takes("RUN"),
@@ -37,6 +42,9 @@ func (a *app) output(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case text != nil:
+		if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			text = forTerminal(text)
+		}
 		_, err = a.stdout.Write(text)
 		return err
 	}
@@ -53,6 +61,17 @@ func (a *app) output(ctx context.Context, id string) error {
 		a.note("run %s was lost, and so may its output be: %s", id, plain(e.Reason))
 	}
 	return nil
+}
+
+// forTerminal is what a job printed, without what would move the cursor, change colours, or turn the
+// direction of writing: whoever runs a job is not who sits at this terminal. Line ends and tabs stay.
+func forTerminal(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 func (a *app) noRun(s *session, id string) error {

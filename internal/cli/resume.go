@@ -15,7 +15,8 @@ func (a *app) resumeCmd() *cobra.Command {
 		Use:   "resume JOB|--all",
 		Short: "End a pause",
 		Long: `End the pause of a job, or with --all that of the fleet. A job that is paused by itself stays
-paused when the fleet's pause ends, and the other way round; that is said. Nothing is caught up.`,
+paused when the fleet's pause ends, and the other way round; that is said. Nothing is caught up.
+JOB may have left the table since it was paused.`,
 		Example: `  rota resume nightly-report
   rota resume --all`,
 		Args: takes("[JOB]"),
@@ -33,6 +34,11 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 	}
 	defer s.close()
 	t, err := s.target(args, all)
+	if err != nil && !all {
+		if t = s.pausedTarget(ctx, args); !t.all() {
+			err = nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -52,23 +58,36 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 	}
 	a.noteStillPaused(t, left)
 	var still *ledger.Hold
-	if t.job != nil && len(left) > 0 {
+	if !t.all() && len(left) > 0 {
 		still = left[0].FleetPause
 	}
 	switch {
 	case ended:
 		return a.answer(asJSON, t.answer(still), "resumed %s", t)
-	case t.job == nil:
+	case t.all():
 		return a.answer(asJSON, t.answer(still), "the fleet was not paused")
 	}
 	return a.answer(asJSON, t.answer(still), "%s was not paused by itself", t)
+}
+
+// pausedTarget is a job that is paused and has left the table: who renamed or removed it while it
+// was paused can end that all the same. The zero target if there is none.
+func (s *session) pausedTarget(ctx context.Context, args []string) target {
+	if len(args) != 1 {
+		return target{}
+	}
+	steering, err := ask(ctx, s, s.led.Steering)
+	if _, ok := steering.Paused[args[0]]; err != nil || !ok || args[0] == ledger.AllJobs {
+		return target{}
+	}
+	return target{gone: args[0]}
 }
 
 // stillPaused lists what the resumed pause left behind: of a job the fleet's, of the fleet those
 // of jobs.
 func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState, error) {
 	names := []string{t.name()}
-	if t.job == nil {
+	if t.all() {
 		names = nil
 		for _, j := range s.cfg.Jobs {
 			names = append(names, j.Name)
@@ -80,7 +99,7 @@ func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState,
 	}
 	var left []ledger.JobState
 	for _, state := range states {
-		if t.job == nil && state.Pause != nil || t.job != nil && state.FleetPause != nil {
+		if t.all() && state.Pause != nil || !t.all() && state.FleetPause != nil {
 			left = append(left, state)
 		}
 	}
@@ -90,7 +109,7 @@ func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState,
 func (a *app) noteStillPaused(t target, left []ledger.JobState) {
 	switch {
 	case len(left) == 0:
-	case t.job != nil:
+	case !t.all():
 		h := left[0].FleetPause
 		a.note("%s stays paused: the fleet is %s", t, pausedText(h, stamp(h.Until)))
 		a.hint("'rota resume --all' ends that")

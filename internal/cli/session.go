@@ -74,12 +74,22 @@ func (s *session) explain(err error) error {
 	if s.cfg.Redis.Embedded() {
 		where = "the embedded redis of " + s.cfg.StateDir
 	}
-	answer, answered := errors.AsType[redis.Error](err)
 	switch {
 	case err == nil, errors.Is(err, ledger.ErrNoRun), errors.Is(err, ledger.ErrEnded), errors.Is(err, context.Canceled):
 		return err
+	}
+	err = locking.Classify(err)
+	answer, answered := errors.AsType[redis.Error](err)
+	switch {
 	case errors.Is(err, locking.ErrConflict):
 		return &exitError{code: exitFailed, text: err.Error(), hint: "something else writes to this namespace; see redis.url and namespace"}
+	case answered && errors.Is(err, locking.ErrTooOld):
+		return &exitError{
+			code: exitFailed, text: where + " does not know what it was asked: " + plain(answer.Error()),
+			hint: "Rota needs Redis 6.2 or newer",
+		}
+	case answered && errors.Is(err, locking.ErrUnavailable):
+		return &exitError{code: exitUnreachable, text: where + " is not ready: " + plain(answer.Error())}
 	case answered:
 		return refusal(where, answer.Error())
 	}
@@ -95,7 +105,8 @@ func (s *session) explain(err error) error {
 	return e
 }
 
-// refusal is what to say of a Redis that answered with an error.
+// refusal is what to say of a Redis that answered with an error which asking again will not
+// change.
 func refusal(where, answer string) error {
 	code, _, _ := strings.Cut(answer, " ")
 	// Of what a script may not do Redis 7.0 says so in a sentence.
@@ -103,8 +114,6 @@ func refusal(where, answer string) error {
 		code = "NOPERM"
 	}
 	switch code {
-	case "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN", "UNBLOCKED":
-		return &exitError{code: exitUnreachable, text: where + " is not ready: " + plain(answer)}
 	case "NOAUTH", "WRONGPASS":
 		return &exitError{
 			code: exitFailed, text: where + " refused the login (auth): " + plain(answer),
@@ -144,7 +153,11 @@ func (s *session) cause(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return plain(op.Err.Error())
 	}
-	return plain(err.Error())
+	text := err.Error()
+	if _, reason, ok := strings.Cut(text, locking.ErrUnavailable.Error()+": "); ok {
+		text = reason
+	}
+	return plain(text)
 }
 
 func isTimeout(err error) bool {

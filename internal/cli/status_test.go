@@ -151,17 +151,17 @@ func TestView_NextIsTheTickThatCanRun(t *testing.T) {
 		want  int // minutes after noon; -1: none
 	}{
 		{"it is not paused", ledger.JobState{}, 1},
-		{"a tick that is due when the pause ends is inside", pausedState(5), 6},
-		{"one that is due a moment after is not", early, 5},
+		{"a tick that is due when the pause ends can run", pausedState(5), 5},
+		{"so can one that is due a moment after", early, 5},
 		{"a pause that ends within a minute", later, 6},
 		{"a pause without an end", pausedState(0), -1},
-		{"the fleet's pause is longer", both(pausedState(5), pausedState(7)), 8},
-		{"its own pause is longer", both(pausedState(7), pausedState(5)), 8},
+		{"the fleet's pause is longer", both(pausedState(5), pausedState(7)), 7},
+		{"its own pause is longer", both(pausedState(7), pausedState(5)), 7},
 		{"the fleet's pause has no end", both(pausedState(7), pausedState(0)), -1},
-		{"the fleet's alone", both(ledger.JobState{}, pausedState(7)), 8},
+		{"the fleet's alone", both(ledger.JobState{}, pausedState(7)), 7},
 		{"its cursor lies ahead", futureState(9), 10},
 		{"its cursor lies ahead of a pause's end", aheadOf(pausedState(5), 9), 10},
-		{"its cursor lies ahead, and before a pause's end", aheadOf(pausedState(9), 5), 10},
+		{"its cursor lies ahead, and before a pause's end", aheadOf(pausedState(9), 5), 9},
 		{"its cursor lies beyond all ticks", ledger.JobState{Future: true, Cursor: time.UnixMilli(1<<53 - 1)}, -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

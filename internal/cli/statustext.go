@@ -45,6 +45,9 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	t := newTable(false, "")
 	t.row("job", j.Name)
 	t.row("state", word(j.State))
+	if j.fault != nil {
+		t.row("", faultText(j.fault))
+	}
 	v.rowPaused(t, "paused", "", j.own)
 	v.rowPaused(t, "fleet", "paused ", v.Pause)
 	if !j.cursor.IsZero() {
@@ -88,6 +91,11 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	v.writeBelow(w, func(notes *bytes.Buffer) { v.writeHostNotes(notes, s) })
 }
 
+// faultText says what keeps a job from being claimed that somebody else has put there.
+func faultText(err error) string {
+	return plain(err.Error()) + ": it is not ours, and the job is not claimed until it is gone"
+}
+
 // rowPaused says of a pause all there is; its reason has a row of its own.
 func (v *view) rowPaused(t *table, name, what string, h *ledger.Hold) {
 	if h == nil {
@@ -116,6 +124,9 @@ func (v *view) writeNotes(w *bytes.Buffer, s *session) {
 	}
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
+		if j.fault != nil {
+			fmt.Fprintf(w, "%s: %s\n", j.Name, faultText(j.fault))
+		}
 		if h := j.own; h != nil {
 			fmt.Fprintf(w, "%s: %s\n", j.Name, pausedText(h, clock(h.Until, v.Now)))
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strconv"
@@ -13,7 +12,10 @@ import (
 	"time"
 
 	"rota/internal/config"
+	"rota/locking"
+	"rota/scheduler"
 	"rota/scheduler/ledger"
+	"rota/scheduler/schedule"
 )
 
 // What the commands have in common that change how the fleet goes on: who says so, about what,
@@ -51,7 +53,7 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 	unsure := false
 	v, err := ask(ctx, s, func(ctx context.Context) (T, error) {
 		v, err := call(ctx)
-		unsure = isTimeout(err) || errors.Is(err, io.EOF)
+		unsure = locking.MayHaveRun(err)
 		return v, err
 	})
 	if e, ok := errors.AsType[*exitError](err); ok && unsure {
@@ -60,8 +62,12 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 	return v, err
 }
 
-// target is what a pause is about: a job of the table, or every one.
-type target struct{ job *config.Job }
+// target is what a pause is about: a job of the table, or every one. To resume, a job that is in
+// the table no more.
+type target struct {
+	job  *config.Job
+	gone string // a job's name without a job
+}
 
 func (s *session) target(args []string, all bool) (target, error) {
 	switch {
@@ -73,35 +79,41 @@ func (s *session) target(args []string, all bool) (target, error) {
 		return target{}, usage("name a job, or say --all")
 	}
 	j, err := findJob(s.cfg, args[0])
-	return target{j}, err
+	return target{job: j}, err
 }
+
+// all tells whether every job is meant.
+func (t target) all() bool { return t.job == nil && t.gone == "" }
 
 // name is the ledger's.
 func (t target) name() string {
-	if t.job == nil {
+	switch {
+	case t.all():
 		return ledger.AllJobs
+	case t.job == nil:
+		return t.gone
 	}
 	return t.job.Name
 }
 
 // arg is how a command line names it.
 func (t target) arg() string {
-	if t.job == nil {
+	if t.all() {
 		return "--all"
 	}
-	return t.job.Name
+	return t.name()
 }
 
 func (t target) String() string {
-	if t.job == nil {
+	if t.all() {
 		return "every job"
 	}
-	return t.job.Name
+	return t.name()
 }
 
 // own is the pause of the target itself.
 func (t target) own(state *ledger.JobState) *ledger.Hold {
-	if t.job == nil {
+	if t.all() {
 		return state.FleetPause
 	}
 	return state.Pause
@@ -110,16 +122,11 @@ func (t target) own(state *ledger.JobState) *ledger.Hold {
 // expiry is how long the record of the target outlives its pause: as long as the daemons keep
 // it, or the pause of a job that is due once a year would take its record with it.
 func (t target) expiry(s *session, now time.Time) time.Duration {
-	keep := s.cfg.History.MaxAge
-	if t.job == nil {
-		return keep
+	var rule *schedule.Schedule
+	if t.job != nil {
+		rule = t.job.Schedule
 	}
-	if next, ok := t.job.Schedule.Next(now); ok {
-		if after, ok := t.job.Schedule.Next(next); ok {
-			keep = max(keep, 2*after.Sub(next))
-		}
-	}
-	return keep + 24*time.Hour
+	return scheduler.Expiry(rule, s.cfg.History.MaxAge, now)
 }
 
 // state reads what the ledger knows of the target. No job is called as the whole fleet is, so
@@ -131,7 +138,7 @@ func (t target) state(ctx context.Context, s *session) (ledger.JobState, error) 
 	if err != nil {
 		return ledger.JobState{}, err
 	}
-	return states[0], nil
+	return states[0], s.explain(states[0].Err)
 }
 
 // pausedText says of a pause by whom it is, until when, and why. until is how its end is to be
@@ -172,8 +179,8 @@ type pauseAnswer struct {
 
 func (t target) answer(h *ledger.Hold) pauseAnswer {
 	out := pauseAnswer{Paused: h != nil, Pause: h}
-	if t.job != nil {
-		out.Job = &t.job.Name
+	if !t.all() {
+		out.Job = new(t.name())
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,13 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rota/locking"
 	"rota/scheduler/ledger"
 )
 
 const (
 	// takenWithin is how long a host has to take a manual run. By Redis' clock the hosts keep
 	// the same limit, so a request whose withdrawal is lost is not run later either.
-	takenWithin = 10 * time.Second
+	takenWithin = ledger.RequestPatience
 	lookEvery   = 100 * time.Millisecond
 )
 
@@ -95,7 +95,7 @@ func (s *session) request(ctx context.Context, r ledger.Request) (string, error)
 	unknown := false
 	id, err := ask(ctx, s, func(ctx context.Context) (string, error) {
 		id, err := s.led.Ask(ctx, r)
-		unknown = isTimeout(err) || errors.Is(err, io.EOF)
+		unknown = locking.MayHaveRun(err)
 		return id, err
 	})
 	if e, ok := errors.AsType[*exitError](err); ok && unknown {

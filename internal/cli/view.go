@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ type jobView struct {
 	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
 	left   time.Duration // of the newest run's lease, if it is running
 	own    *ledger.Hold  // the pause of the job itself
+	fault  error         // a key of the job that holds something else
 	cursor time.Time     // if it lies in the future
 }
 
@@ -56,21 +58,15 @@ type hostView struct {
 
 // MarshalJSON adds to what the host says of itself what was said to it.
 func (h hostView) MarshalJSON() ([]byte, error) {
-	labels := h.Labels
-	if labels == nil {
-		labels = []string{}
+	said, err := json.Marshal(h.Host)
+	if err != nil {
+		return nil, err
 	}
-	return json.Marshal(struct {
-		Name     string     `json:"name"`
-		ID       string     `json:"id"`
-		Version  string     `json:"version"`
-		Table    string     `json:"table"`
-		Labels   []string   `json:"labels"`
-		Running  int        `json:"running"`
-		Draining bool       `json:"draining"`
-		OffsetMS int64      `json:"clock_offset_ms"`
-		Drained  *ledger.By `json:"drained"`
-	}{h.Name, h.ID, h.Version, h.Table, labels, h.Running, h.Draining, h.ClockOffset.Milliseconds(), h.Drained})
+	drained, err := json.Marshal(h.Drained)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(said[:len(said)-1], `,"drained":%s}`, drained), nil
 }
 
 // claims tells whether the host takes part in the races.
@@ -138,7 +134,7 @@ func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) (clai
 func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
 	v := jobView{
 		Name: j.Name, Schedule: strings.Join(j.Schedule.Specs(), "; "), Timezone: j.Timezone,
-		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause,
+		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause, fault: state.Err,
 	}
 	if state.Future {
 		v.cursor = state.Cursor
@@ -164,15 +160,15 @@ func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, clai
 }
 
 // next is the next tick that can run, if nobody changes anything. One that is due at the very end
-// of a pause is inside, and the cursor's own is decided. A pause without an end has it beyond the
-// last tick there is.
+// of a pause can, and the cursor's own is decided. A pause without an end has it beyond the last
+// tick there is.
 func (v *jobView) next(now time.Time) (time.Time, bool) {
 	if !v.Enabled {
 		return time.Time{}, false
 	}
 	after := now
 	if v.Pause != nil {
-		after = v.Pause.Until
+		after = v.Pause.Until.Add(-1)
 	}
 	if v.cursor.After(after) {
 		after = v.cursor
@@ -220,6 +216,8 @@ func (v *jobView) state(claiming int) string {
 	switch {
 	case !v.Enabled:
 		return "disabled"
+	case v.fault != nil:
+		return "conflict"
 	case v.Paused:
 		return "paused"
 	case v.Running:

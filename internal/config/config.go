@@ -109,9 +109,9 @@ type Log struct {
 
 // History is what the ledger keeps of each job.
 type History struct {
-	Keep        int // runs
-	MaxAge      time.Duration
-	OutputBytes int // of one run
+	Keep        int           // runs
+	MaxAge      time.Duration // of an entry, to a day; the newest run stays
+	OutputBytes int           // of one run
 }
 
 // Shutdown is how a daemon stops.

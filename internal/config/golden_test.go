@@ -94,6 +94,9 @@ schedule = "* * * * *"
 shell = 'curl -u x:3cr3t3cr3t'
 [jobs.b.env]
 TOKEN = """3cr3t3cr3t"""
+[jobs.c]
+schedule = "* * * * *"
+http = { url = "https://me:3cr3t3cr3t@a.example/3cr3t", headers = { X = "3cr3t3cr3t" }, body = "3cr3t3cr3t" }
 `
 	info, err := os.Stat("testdata/good/empty.toml")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/schedule"
 )
@@ -21,14 +22,19 @@ type Job struct {
 	Timezone string             // of the schedule
 	Enabled  bool
 
-	Command []string          // program and arguments; nil if Shell is set
-	Shell   string            // a line for /bin/sh -c; "" if Command is set
+	Command []string          // program and arguments; nil if Shell or Request is set
+	Shell   string            // a line for /bin/sh -c; "" if Command or Request is set
+	Request *Request          // nil if Command or Shell is set
 	Env     map[string]string // its own variables: those of [defaults] and env; never ROTA_*
 	Dir     string            // absolute; it need not exist
 
-	Timeout       time.Duration // of one run; 0: none
+	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
+	Limits        jobs.Limits   // of one run; zero: none
 	SuccessCodes  []int         // exit codes, at least one
+	Retries       int           // attempts after the first
+	RetryBackoff  time.Duration // bound of the first wait, at most RetryMax; 0: no wait
+	RetryMax      time.Duration // bound of every wait
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // below the smallest gap; 0: none
 
@@ -89,6 +95,8 @@ func (l *loader) finishJob(f found) Job {
 			break
 		}
 	}
+	l.finishRequest(f, &j, keys)
+	l.finishRetries(f, &j)
 	l.finishSchedule(f, &j)
 	l.finishPolicies(f, &j)
 	return j

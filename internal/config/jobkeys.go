@@ -14,7 +14,7 @@ func jobKeys(j *Job) []key {
 	return []key{
 		command("command", &j.Command),
 		none(text("shell", "", &j.Shell, checkNotEmpty, checkNoNUL)),
-		none(table("http", httpKeys()...)),
+		request("http", &j.Request),
 
 		specs("schedule", &j.specs),
 		none(text("timezone", "", &j.Timezone, checkZone)),
@@ -34,17 +34,19 @@ func jobKeys(j *Job) []key {
 		none(text("umask", "", new(string), checkUmask)),
 		none(count("nice", 0, -20, 19, new(int))),
 		none(table("limits",
-			size("memory", "", new(int), 1, 1<<50), // a pebibyte
-			none(text("cpu", "", new(string))),
-			none(count("tasks", 0, 1, 1<<22, new(int))), // PID_MAX_LIMIT, proc(5)
+			// Less memory than a mebibyte is the slip of a unit. The most are a pebibyte, 8192 CPUs, which is
+			// the most that a kernel is built for, and PID_MAX_LIMIT of proc(5).
+			size("memory", "", &j.Limits.MemoryBytes, 1<<20, 1<<50),
+			percent("cpu", &j.Limits.CPUPercent, 1, 8192*100),
+			none(count("tasks", 0, 1, 1<<22, &j.Limits.Tasks)),
 		)),
 
 		duration("timeout", "", &j.Timeout, time.Millisecond, longest),
 		duration("kill_grace", "10s", &j.KillGrace, 0, longest),
 		codes("success_codes", []any{int64(0)}, 0, 255, &j.SuccessCodes),
-		count("retries", 0, 0, 1000, new(int)),
-		duration("retry_backoff", "1s", new(time.Duration), 0, longest),
-		duration("retry_max", "5m", new(time.Duration), time.Millisecond, longest),
+		count("retries", 0, 0, 1000, &j.Retries),
+		duration("retry_backoff", "1s", &j.RetryBackoff, 0, longest),
+		duration("retry_max", "5m", &j.RetryMax, time.Millisecond, longest),
 
 		text("lock", "", &j.Lock, unlessEmpty(checkName)),
 		word("overlap", scheduler.OverlapSkip, &j.Overlap,
@@ -117,16 +119,4 @@ func environ(name string, dst *map[string]string) key {
 		return cmp.Or(checkVariable(name), checkNoNUL(value))
 	})
 	return swallowsNothing(k, "a variable", func() []key { return jobKeys(new(Job)) })
-}
-
-// httpKeys are those of a job's request, http.
-func httpKeys() []key {
-	headers := pairs("headers", new(map[string]string), func(string, string) problem { return problem{} })
-	return []key{
-		none(text("url", "", new(string))),
-		text("method", "POST", new(string)),
-		swallowsNothing(headers, "a header", func() []key { return append(httpKeys(), jobKeys(new(Job))...) }),
-		text("body", "", new(string)),
-		none(codes("expect", nil, 100, 599, new([]int))),
-	}
 }

@@ -15,6 +15,7 @@ const (
 	aSpec     kind = "string or array of strings"
 	aDuration kind = "duration"
 	aSize     kind = "size"
+	aPercent  kind = "percentage"
 	aCount    kind = "integer"
 	someCodes kind = "array of integers"
 	aFlag     kind = "true or false"
@@ -34,6 +35,8 @@ func (p place) wrongType(want kind, v any) bool {
 		pr.hint = `write it like "30s"`
 	case aSize:
 		pr.hint = `write it like "16KiB"`
+	case aPercent:
+		pr.hint = `write it like "50%", which is half of one CPU`
 	case aFlag:
 		if s, ok := v.(string); ok && (s == "true" || s == "false") {
 			pr.hint = "leave the quotes out"
@@ -46,11 +49,11 @@ func (p place) wrongType(want kind, v any) bool {
 	return false
 }
 
-// article is the kind with its article. Durations and sizes have no type of their own in TOML, so
+// article is the kind with its article. Durations, sizes and percentages have no type in TOML, so
 // it says that they are strings.
 func (k kind) article() string {
 	switch k {
-	case aDuration, aSize:
+	case aDuration, aSize, aPercent:
 		return "a " + string(k) + " in quotes"
 	case aList, aCount, someCodes:
 		return "an " + string(k)

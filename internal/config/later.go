@@ -18,15 +18,11 @@ func later() []string {
 
 		"notify",
 
-		"jobs.http",
 		"jobs.env_file",
 		"jobs.user",
 		"jobs.group",
 		"jobs.umask",
 		"jobs.nice",
-		"jobs.retries",
-		"jobs.retry_backoff",
-		"jobs.retry_max",
 		"jobs.expect_within",
 		"jobs.ping",
 		"jobs.limits",

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rota/scheduler"
 )
 
 // loader reads one config. The keys that settings lists store what they read in its fields.
@@ -196,18 +198,14 @@ func (l *loader) finishHost(at place) {
 	h.Name = name
 }
 
-// finishLease holds the lease against the time it takes to lose one safely: three renewals that
-// fail, one call that hangs, and the grace of the runs, before the trust deadline. The 6 % are what
-// lies between that and the lease's end: 1 % of margin and 5 % for the last SIGKILL, with 50 ms for
-// what of both does not shrink with the ttl. Package rota/locking says why there is a margin.
+// finishLease holds the lease against the time it takes to lose one safely: [scheduler.LeastTTL]
+// says what that is made of.
 func (l *loader) finishLease(at place) {
 	if at.src.torn || l.rep.blames("lease") || l.rep.blames("redis.op_timeout") {
 		return
 	}
 	v := l.cfg.Lease
-	rest := 3*v.RenewEvery + v.LossGrace + l.cfg.Redis.OpTimeout + 50*time.Millisecond
-	least := (rest*100 + 93) / 94 // rounded up: rest is what 94 % of a ttl must hold
-	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
+	least := scheduler.LeastTTL(v.RenewEvery, v.LossGrace, l.cfg.Redis.OpTimeout)
 	if v.TTL >= least {
 		return
 	}

@@ -107,9 +107,10 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	base := Job{
 		File: "testdata/good/everything.toml", Timezone: "Europe/Berlin", Enabled: true, Dir: "/",
 		Env: map[string]string{"A": "default", "B": "default"}, Timeout: time.Hour, SuccessCodes: []int{0},
+		RetryBackoff: time.Second, RetryMax: 5 * time.Minute,
 		Scope: scheduler.ScopeOnce, Hosts: []string{}, Overlap: scheduler.OverlapSkip, MaxParallel: 10, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
 	}
-	a, b, dotted := base, base, base
+	a, b, dotted, hook := base, base, base, base
 	a.Name, a.Shell = "a", "a | b"
 	b.Name, b.Timezone, b.Enabled = "b", "America/New_York", false
 	b.Command, b.Dir, b.Timeout, b.KillGrace = []string{"report", "--full"}, "/srv", 90*time.Second, 2*time.Second
@@ -117,9 +118,14 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	b.SuccessCodes, b.StartDeadline = []int{0, 3}, 5*time.Minute
 	b.Scope, b.Hosts = scheduler.ScopeHost, []string{"db", "web-1"}
 	b.Splay, b.Lock, b.Overlap, b.MaxParallel = 10*time.Minute, "db", scheduler.OverlapAllow, 3
+	b.Retries, b.RetryBackoff, b.RetryMax = 4, 0, time.Minute
 	dotted.Name, dotted.Command = "a.b", []string{"true"}
-	specs := [][]string{{"@every 90s"}, {"0 5 * * *"}, {"0 2 * * *", "30 2 * * 1"}}
-	for i, want := range []Job{a, dotted, b} {
+	hook.Name, hook.Request = "hook", &Request{
+		URL: NewSecret("https://me:p%40ss@hooks.example.org/run?x=y"), Method: "PUT", Body: `{"full": true}`,
+		Headers: map[string]string{"Content-Type": "application/json", "X-Token": "t"}, Expect: []int{200, 404},
+	}
+	specs := [][]string{{"@every 90s"}, {"0 5 * * *"}, {"0 2 * * *", "30 2 * * 1"}, {"@hourly"}}
+	for i, want := range []Job{a, dotted, b, hook} {
 		got := jobs[i]
 		if s := got.Schedule; !slices.Equal(s.Specs(), specs[i]) || s.Zone() != want.Timezone {
 			t.Errorf("job %d has the schedule %s, want %q in %s", i, s, specs[i], want.Timezone)

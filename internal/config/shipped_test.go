@@ -96,7 +96,7 @@ func TestShipped_EveryKey(t *testing.T) {
 		unbuilt[name] = true
 	}
 	says := map[kind]string{
-		aText: "String", aList: "Array of strings", aDuration: "Duration", aSize: "Size", aCount: "Integer",
+		aText: "String", aList: "Array of strings", aDuration: "Duration", aSize: "Size", aPercent: "Percentage", aCount: "Integer",
 		someCodes: "Array of integers", aFlag: "True or false", aTable: "Table", aSpec: "String or array of strings",
 	}
 	check := func(table string, k key) {

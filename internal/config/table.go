@@ -35,14 +35,14 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 		table[i] = scheduler.Job{
 			Name:     j.Name,
 			Schedule: j.Schedule,
-			Handler: jobs.Command{
+			Handler: j.handler(jobs.Command{
 				Args:         j.args(),
 				Dir:          j.Dir,
 				Env:          jobs.BaseEnv(u, j.Timezone, pass, j.Env),
 				KillGrace:    j.KillGrace,
 				SuccessCodes: slices.Clone(j.SuccessCodes),
 				Starter:      starter,
-			},
+			}),
 			Counts:        true, // all that a config can name is a program or a request
 			Disabled:      !j.Enabled,
 			Definition:    j.Definition(),
@@ -75,7 +75,7 @@ func (c *Config) TableHash() string {
 // Definition is a hash of everything that decides what the job runs and when. What is the
 // host's, as env_pass, is not in it: hosts may differ in that and have the same table.
 //
-// Values of the environment are in it and cannot be read from it.
+// Values of the environment and of a request are in it and cannot be read from it.
 func (j *Job) Definition() string {
 	// A key that a later Rota adds must be left out while it has its default (omitzero), or
 	// every definition changes with the upgrade, and hosts in a rolling one look different.
@@ -84,7 +84,8 @@ func (j *Job) Definition() string {
 		Zone     string   `json:"zone"`
 		Disabled bool     `json:"disabled,omitzero"`
 
-		Args []string          `json:"args"`
+		Args []string          `json:"args"` // null for an http job
+		HTTP *sent             `json:"http,omitzero"`
 		Env  map[string]string `json:"env,omitempty"` // encoded by name
 		Dir  string            `json:"dir"`
 
@@ -92,6 +93,11 @@ func (j *Job) Definition() string {
 		KillGrace     time.Duration `json:"kill_grace"`
 		SuccessCodes  []int         `json:"success_codes"`
 		StartDeadline time.Duration `json:"start_deadline,omitzero"`
+		Again         *again        `json:"again,omitzero"`
+
+		LimitMemory int `json:"limit_memory,omitzero"`
+		LimitCPU    int `json:"limit_cpu,omitzero"`
+		LimitTasks  int `json:"limit_tasks,omitzero"`
 
 		Scope   scheduler.Scope   `json:"scope"`
 		Lock    string            `json:"lock,omitzero"`
@@ -104,11 +110,43 @@ func (j *Job) Definition() string {
 		Hosts       []string      `json:"hosts,omitempty"`
 	}{
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
-		j.args(), j.Env, j.Dir,
-		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline,
+		j.args(), j.sent(), j.Env, j.Dir,
+		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline, j.again(),
+		j.Limits.MemoryBytes, j.Limits.CPUPercent, j.Limits.Tasks,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
 		j.Splay, j.parallel(), j.Hosts,
 	})
+}
+
+// sent is the part of a definition that is an http job's alone.
+type sent struct {
+	URL     string            `json:"url"`
+	Method  string            `json:"method"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitzero"`
+	Expect  []int             `json:"expect,omitempty"`
+}
+
+func (j *Job) sent() *sent {
+	r := j.Request
+	if r == nil {
+		return nil
+	}
+	return &sent{r.URL.Reveal(), r.Method, r.Headers, r.Body, r.Expect}
+}
+
+// again is the part of one that has retries: without them, the waits say nothing.
+type again struct {
+	Retries int           `json:"retries"`
+	Backoff time.Duration `json:"retry_backoff"`
+	Max     time.Duration `json:"retry_max"`
+}
+
+func (j *Job) again() *again {
+	if j.Retries == 0 {
+		return nil
+	}
+	return &again{j.Retries, j.RetryBackoff, j.RetryMax}
 }
 
 // parallel is MaxParallel where it says anything.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os/user"
 	"reflect"
 	"regexp"
@@ -123,6 +124,9 @@ func TestDefinition_ChangesWithWhatRuns(t *testing.T) {
 		{"lock", base + "lock = \"db\"\n", true, false},
 		{"overlap", base + "overlap = \"allow\"\n", true, false},
 		{"a bound that says nothing", base + "max_parallel = 3\n", false, false},
+		{"retries", base + "retries = 1\n", true, false},
+		{"waits without retries", base + "retry_backoff = \"2s\"\nretry_max = \"2s\"\n", false, false},
+		{"a request", "schedule = \"0 2 * * *\"\nhttp = { url = \"https://a.example/\" }\n", true, false},
 	} {
 		got := load(tc.text)
 		if (got.Definition() != first.Definition()) != tc.definition {
@@ -175,5 +179,121 @@ func TestTableHash_IsThatOfTheTableAlone(t *testing.T) {
 		if got := hash(map[string]string{"rota.toml": text}); got == first {
 			t.Errorf("%s: TableHash = %s, want another", name, got)
 		}
+	}
+}
+
+// Each line is another request, and so another definition; none of them shows what it is made of.
+func TestDefinition_OfRequestsAndRetries(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		`http = { url = "https://a.example/" }`,
+		`http = { url = "https://b.example/" }`,
+		`http = { url = "https://me:3cr3t@a.example/" }`,
+		`http = { url = "https://me:3cr3u@a.example/" }`,
+		`http = { url = "https://a.example/", method = "GET" }`,
+		`http = { url = "https://a.example/", headers = { A = "3cr3t" } }`,
+		`http = { url = "https://a.example/", headers = { A = "3cr3u" } }`,
+		`http = { url = "https://a.example/", body = "x" }`,
+		`http = { url = "https://a.example/", expect = [200] }`,
+		"http = { url = \"https://a.example/\" }\nretries = 1",
+		"http = { url = \"https://a.example/\" }\nretries = 2",
+		"http = { url = \"https://a.example/\" }\nretries = 2\nretry_backoff = \"2s\"",
+		"http = { url = \"https://a.example/\" }\nretries = 2\nretry_max = \"2s\"",
+	} {
+		j := mustLoad(t, "[jobs.a]\nschedule = \"@daily\"\n"+text+"\n").Jobs[0]
+		if other, ok := seen[j.Definition()]; ok {
+			t.Errorf("%s and %s have one definition", text, other)
+		}
+		seen[j.Definition()] = text
+		if j.Request == nil || strings.Contains(fmt.Sprintf("%+v", j.Request.URL), "example") {
+			t.Errorf("%s: the request is %+v, want one whose URL is not shown", text, j.Request)
+		}
+	}
+	same := `http = { url = "https://a.example/", method = "POST", headers = {}, body = "" }`
+	j := mustLoad(t, "[jobs.a]\nschedule = \"@daily\"\n"+same+"\n").Jobs[0]
+	if seen[j.Definition()] == "" {
+		t.Error("defaults of a request that are spelt out are another definition")
+	}
+	if got, want := j.Definition(), "6a25e0ddaa1fd08b"; got != want {
+		t.Errorf("Definition = %q, want it the same over releases, %q", got, want)
+	}
+}
+
+func TestTable_OfRequestsAndRetries(t *testing.T) {
+	c := mustLoad(t, `[defaults]
+retries = 2
+retry_backoff = "3s"
+
+[jobs.a]
+schedule = "@daily"
+[jobs.a.http]
+url = "https://me:x@a.example/y"
+method = "PUT"
+body = "b"
+expect = [200]
+[jobs.a.http.headers]
+X-A = "1"
+
+[jobs.b]
+schedule = "@daily"
+retries = 0
+http = { url = "http://b.example" }
+
+[jobs.c]
+schedule = "@daily"
+command = ["true"]
+retry_max = "4s"
+`)
+	table := c.Table(nil)
+	if got, want := table[0].Handler, (jobs.Retry{
+		Handler: jobs.HTTP{
+			URL: "https://me:x@a.example/y", Method: "PUT", Body: "b", Expect: []int{200}, Headers: map[string]string{"X-A": "1"},
+		},
+		Retries: 2, Backoff: 3 * time.Second, Max: 5 * time.Minute,
+	}); !reflect.DeepEqual(got, want) {
+		t.Errorf("job a runs %#v, want %#v", got, want)
+	}
+	if got, want := table[1].Handler, (jobs.HTTP{URL: "http://b.example", Method: "POST", Headers: map[string]string{}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("job b runs %#v, want %#v", got, want)
+	}
+	retry, ok := table[2].Handler.(jobs.Retry)
+	if command, isCommand := retry.Handler.(jobs.Command); !ok || !isCommand || !slices.Equal(command.Args, []string{"true"}) {
+		t.Errorf("job c runs %#v, want its command with retries", table[2].Handler)
+	}
+	if retry.Retries != 2 || retry.Backoff != 3*time.Second || retry.Max != 4*time.Second {
+		t.Errorf("job c is tried again %d times after %v to %v, want 2, 3s, 4s", retry.Retries, retry.Backoff, retry.Max)
+	}
+}
+
+func TestLoad_WarnsOfWhatRequestsDoNotUse(t *testing.T) {
+	c := mustLoad(t, `[defaults]
+kill_grace = "1s"
+env = { A = "1" }
+
+[jobs.a]
+schedule = "@daily"
+http = { url = "http://a.example" }
+dir = "/srv"
+success_codes = [0, 3]
+kill_grace = "10s"
+env = {}
+
+[jobs.b]
+schedule = "@daily"
+timeout = "1m"
+http = { url = "http://a.example" }
+`)
+	var got []string
+	for _, w := range c.Warnings {
+		_, w, _ = strings.Cut(w, "rota.toml:")
+		got = append(got, w)
+	}
+	want := []string{
+		"7: jobs.a.http: a server that never finishes its answer holds the lock for ever; set timeout",
+		"8: jobs.a.dir: has no effect on an http job",
+		"9: jobs.a.success_codes: has no effect on an http job; the status codes that mean success are http.expect",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("Warnings = %q, want %q", got, want)
 	}
 }

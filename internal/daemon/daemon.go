@@ -77,22 +77,22 @@ func Run(ctx context.Context, opt Options) error {
 		"namespace", c.Namespace, "url", c.Redis.URL, "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)
 	defer drain()
-	n := &notifier{log}
+	n := &notifier{log: log}
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
-	re := &reloader{log: log, notify: n, scheduler: s, starter: starter, login: login, current: c}
+	re := &reloader{log: log, notify: n, scheduler: s, starter: starter, login: login, started: c, current: c}
 	wg.Go(func() { watchStop(opt.Stop, ended, log, n, drain, s.Kill) })
-	// Not the same goroutine: a file that does not let itself be read must not delay a stop.
-	go func() {
-		for {
+	// Not the same goroutine: a file that somebody writes to is waited for, and that must not
+	// delay a stop. A reload under way is, at the end: see [config.Load] for how long.
+	wg.Go(func() {
+		for running.Err() == nil {
 			select {
 			case <-opt.Reload:
 				re.reload()
 			case <-running.Done():
-				return
 			}
 		}
-	}()
+	})
 	wg.Go(func() {
 		n.watchdog(ended, func() time.Time {
 			if running.Err() != nil {
@@ -106,6 +106,7 @@ func Run(ctx context.Context, opt Options) error {
 	n.ready(fmt.Sprintf("%d jobs", len(c.Jobs)))
 	err = s.Run(running)
 	close(ended)
+	drain() // also when the scheduler ended by itself
 	wg.Wait()
 	log.Info("daemon stopped", "host", c.Host.Name)
 	return err

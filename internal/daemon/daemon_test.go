@@ -79,7 +79,11 @@ command = ["/bin/true"]
 
 func (r *running) write(more string) {
 	r.t.Helper()
-	text := fmt.Sprintf(table, filepath.Join(filepath.Dir(r.path), "state"), more)
+	r.text(fmt.Sprintf(table, filepath.Join(filepath.Dir(r.path), "state"), more))
+}
+
+func (r *running) text(text string) {
+	r.t.Helper()
 	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
@@ -87,19 +91,39 @@ func (r *running) write(more string) {
 
 func start(t *testing.T) *running {
 	t.Helper()
-	r := &running{t: t, path: filepath.Join(t.TempDir(), "rota.toml"), signals: make(chan os.Signal, 2), reload: make(chan os.Signal, 1), done: make(chan error, 1), log: &lines{}}
+	r := newRunning(t)
 	r.write("")
+	r.start()
+	return r
+}
+
+func (r *running) start() {
+	r.t.Helper()
 	cfg, err := config.Load(r.path)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	go func() {
-		r.done <- Run(t.Context(), Options{
-			Config: cfg, Version: "test", Stop: r.signals, Reload: r.reload,
-			Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		r.done <- Run(r.t.Context(), Options{
+			Config: cfg, Version: "test", Stop: r.signals, Reload: r.reload, Logger: testLogger(r.log),
 		})
 	}()
-	return r
+}
+
+func testLogger(l *lines) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// await waits for the nth line with a text.
+func (r *running) await(text string, n int) {
+	r.t.Helper()
+	for range 1000 {
+		if r.log.count(text) >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.t.Fatalf("%d lines with %q after 10 s, want %d", r.log.count(text), text, n)
 }
 
 func (r *running) stop() {
@@ -126,10 +150,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-func (l *lines) has(text string) bool {
+func (l *lines) has(text string) bool { return l.count(text) > 0 }
+
+func (l *lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), text)
+	return strings.Count(l.b.String(), text)
 }
 
 func TestRun_TellsSystemd(t *testing.T) {
@@ -192,7 +218,7 @@ func TestNotifier_NoPingWithoutProgress(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "100000")
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
 	log := &lines{}
-	n := &notifier{slog.New(slog.NewTextHandler(log, nil))}
+	n := &notifier{log: testLogger(log)}
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { n.watchdog(ended, func() time.Time { return time.Now().Add(-time.Second) }) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -11,7 +12,13 @@ import (
 )
 
 // notifier tells systemd how the daemon stands (sd_notify(3)). Outside systemd it says nothing.
-type notifier struct{ log *slog.Logger }
+// It is safe for concurrent use.
+type notifier struct {
+	log *slog.Logger
+
+	mu      sync.Mutex // held over a message, so that none of a reload comes after STOPPING
+	stopped bool
+}
 
 func (n *notifier) send(state string) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
@@ -22,9 +29,23 @@ func (n *notifier) send(state string) {
 	}
 }
 
-func (n *notifier) ready(status string) { n.send(sd.SdNotifyReady + "\nSTATUS=" + status) }
+func (n *notifier) ready(status string) { n.sendUnlessStopped(sd.SdNotifyReady + "\nSTATUS=" + status) }
 
-func (n *notifier) stopping() { n.send(sd.SdNotifyStopping + "\nSTATUS=draining") }
+// stopping ends what ready and reloading say: a daemon that drains is not ready again.
+func (n *notifier) stopping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = true
+	n.send(sd.SdNotifyStopping + "\nSTATUS=draining")
+}
+
+func (n *notifier) sendUnlessStopped(state string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.stopped {
+		n.send(state)
+	}
+}
 
 // reloading begins a reload. The time lets systemd tell this READY from an older one; it must
 // be CLOCK_MONOTONIC's, in microseconds. A reload that failed ends with READY as well: the
@@ -35,7 +56,7 @@ func (n *notifier) reloading() {
 		n.log.Warn("systemd not notified", "err", err)
 		return
 	}
-	n.send(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", sd.SdNotifyReloading, now))
+	n.sendUnlessStopped(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", sd.SdNotifyReloading, now))
 }
 
 func monotonicUsec() (int64, error) {

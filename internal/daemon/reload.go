@@ -12,14 +12,16 @@ import (
 	"rota/scheduler"
 )
 
-// reloader puts the config of the file in force again: all of it, or nothing.
+// reloader puts the config of the file in force again: all of it, or nothing. One goroutine of
+// [Run] alone uses it.
 type reloader struct {
 	log       *slog.Logger
 	notify    *notifier
 	scheduler *scheduler.Scheduler
 	starter   *jobs.Starter
 	login     *connect.Login
-	current   *config.Config
+	started   *config.Config // with what the daemon was started: its settings hold until it ends
+	current   *config.Config // with what was loaded last: its jobs hold
 }
 
 // reload reads the config again. A bad one changes nothing and is reported whole. What cannot
@@ -27,7 +29,7 @@ type reloader struct {
 func (r *reloader) reload() {
 	r.notify.reloading()
 	defer func() { r.notify.ready(fmt.Sprintf("%d jobs", len(r.current.Jobs))) }()
-	next, err := config.Load(r.current.Path)
+	next, err := config.Load(r.started.Path)
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			r.log.Error("reload refused", "fault", strings.TrimRight(line, "\n"), "effect", "the old table stays")
@@ -38,11 +40,15 @@ func (r *reloader) reload() {
 		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
 		return
 	}
-	r.login.Set(next.Redis)
+	// A login belongs to its server. That of another waits with the server: the daemon would lose
+	// the server it is with, and show it the secret.
+	if server(r.started.Redis) == server(next.Redis) {
+		r.login.Set(next.Redis)
+	}
 	for _, w := range next.Warnings {
 		r.log.Warn("config warning", "warning", w)
 	}
-	if keys := needRestart(r.current, next); len(keys) > 0 {
+	if keys := needRestart(r.started, next); len(keys) > 0 {
 		r.log.Warn("reload left settings as they were", "settings", strings.Join(keys, " "), "remedy", "restart the daemon")
 	}
 	added, removed, changed := compare(r.current.Jobs, next.Jobs)
@@ -51,7 +57,8 @@ func (r *reloader) reload() {
 	r.current = next
 }
 
-// needRestart names the tables of the config that differ and that a running daemon keeps.
+// needRestart names the tables of the config that differ from those a running daemon was started
+// with, and keeps.
 func needRestart(was, is *config.Config) []string {
 	var keys []string
 	for _, part := range []struct {
@@ -78,6 +85,13 @@ func needRestart(was, is *config.Config) []string {
 // settled is the part of the Redis settings that a running client keeps: all but who it is.
 func settled(r config.Redis) config.Redis {
 	r.Username, r.Password = "", config.Secret{}
+	return r
+}
+
+// server is the part of the Redis settings that says who is talked to.
+func server(r config.Redis) config.Redis {
+	r = settled(r)
+	r.OpTimeout = 0
 	return r
 }
 

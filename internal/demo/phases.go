@@ -176,7 +176,7 @@ func (d *demo) settle(ctx context.Context, due []tickOf) {
 		defer cancel()
 		cursors, _, err := d.ledger.Cursors(call, jobNames())
 		for i := range cursors {
-			if cursors[i].Before(last[i]) {
+			if cursors[i].Tick.Before(last[i]) {
 				return false
 			}
 		}

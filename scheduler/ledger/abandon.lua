@@ -8,14 +8,13 @@
 --
 -- It works when the lease has expired meanwhile, and when nothing was won at all (an unknown
 -- claim that the caller gives up on): then there is nothing to restore.
-local run, token, expire, tick, reason = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local MARK_KEPT = 600000 -- longer than a request can lie in a connection
+local run, token, expire, tick, reason = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local now = redis_time()
-local released, err = lease_release(KEYS[1], token)
+local _, err = lease_release(KEYS[1], token)
 if err then return err end
-freed(KEYS[1], released)
+freed(KEYS[1])
 
-local r, kept, _
+local r, kept
 r, err = record_read()
 if err then return err end
 err = streams_error(RUNS, FAILS, SKIPS)
@@ -27,10 +26,7 @@ if err then return err end
 local start, lost, fail, request, before, settled = kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]
 if kept[7] then return { '0', int(now) } end -- it ran after all, and its outcome stands
 
--- A claim of this run may still lie unread in a connection that was given up: what is left
--- of the run's key makes it lose.
-drop_run(run)
-note(run, MARK_KEPT, 'abandoned', int(now))
+given_up(run)
 local own = r.run_id == run and r.run_token == token and (r.run_state == 'running' or r.run_state == 'lost')
 if not start and not own then return { '0', int(now) } end -- never won, or given back already
 
@@ -76,8 +72,8 @@ end
 if given then
   redis.call('HSET', RECORD, 'given', '1')
   redis.call('SADD', OPEN, job)
-  redis.call('PEXPIRE', OPEN, int(expire))
+  redis.call('PEXPIRE', OPEN, expire)
   redis.pcall('PUBLISH', ns .. 'events', 'open ' .. job) -- a tick of every second has not two to wait
 end
-redis.call('PEXPIRE', RECORD, int(expire))
+redis.call('PEXPIRE', RECORD, expire)
 return { '1', int(now) }

@@ -6,7 +6,7 @@
 -- Reply { now, epoch, what the host's entry was before, drain, paused, hosts, requests, open }
 local now = redis_time()
 local HOSTS, host = KEYS[1], ARGV[3]
-local before, drain, paused, requests, open, forgot, _, err
+local before, drain, paused, requests, open, forgot, err
 before, err = ask('HGET', HOSTS, host)
 if err then return err end
 drain, err = ask('HGETALL', ns .. 'drain')
@@ -17,7 +17,7 @@ requests, err = ask('XRANGE', ns .. 'requests', '(' .. ARGV[7], '+', 'COUNT', 10
 if err then return err end
 open, err = ask('SMEMBERS', OPEN)
 if err then return err end
-forgot, _, err = epoch(ARGV[6], now)
+forgot, err = epoch(ARGV[6], now)
 if err then return err end
 
 redis.call('PEXPIRE', ns .. 'epoch', EPOCH_KEPT)

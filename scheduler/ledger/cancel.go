@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-
-	"rota/locking"
 )
 
 //go:embed cancel.lua
@@ -26,12 +24,11 @@ func (l *Ledger) Cancel(ctx context.Context, run string, by By) error {
 	if err := by.Check(); err != nil {
 		return err
 	}
-	script := locking.NewScript(recordPrelude + "\n" + cancelBody)
-	v, err := script.Run(ctx, l.client, []string{l.keys.run(run)}, l.keys.prefix, "-", run, by.String())
+	v, err := l.cancel.Run(ctx, l.client, []string{l.keys.run(run)}, l.keys.prefix, "-", run, by.String())
 	if err != nil {
 		return fmt.Errorf("cancel %q: %w", run, err)
 	}
-	r := readReply(fmt.Sprintf("cancel %q", run), v, 2)
+	r := readReply("cancel", run, v, 2)
 	switch answer := r.text(0); {
 	case r.err != nil:
 		return r.err
@@ -42,6 +39,7 @@ func (l *Ledger) Cancel(ctx context.Context, run string, by By) error {
 	case answer == "unknown":
 		return ErrNoRun
 	default:
-		return fmt.Errorf("ledger: cancel %q: reply is %q, which says nothing", run, answer)
+		r.fail("reply is %q, which says nothing", answer)
+		return r.err
 	}
 }

@@ -12,7 +12,7 @@ local now = redis_time()
 local kept, lease, err
 kept, err = ask('HMGET', KEYS[1], 'job', 'lock')
 if err then return err end
-if not kept[1] then return { 'unknown', int(now) } end
+if (kept[1] or '') == '' then return { 'unknown', int(now) } end
 if not kept[2] then return { 'ended', int(now) } end -- all that is known is that its end was reported
 lease, err = lease_peek(kept[2])
 if err then return err end

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -36,8 +37,8 @@ const count Answer = "count"
 
 // Claim is one try to win one tick. Times are cut to milliseconds.
 type Claim struct {
-	Job   string
-	Lock  string // the lock's name
+	Job   string // as [CheckName] wants it; one for each host is NAME@HOST
+	Lock  string // the lock's name; likewise
 	Lease string // the lease's name, where a policy gives runs of one lock leases of their own; "" is Lock
 
 	Kind string    // Scheduled, Misfire or Manual; a rerun is recognised by the script
@@ -71,9 +72,16 @@ type Claim struct {
 	Table string // hash of the caller's table, and the job's place in it: Taken reads them
 	Index int    // below 0: not marked
 
-	// Count tells the first and the last tick in (after, until] and how many there are. The
-	// ledger cannot: it knows no schedules. Nil counts nothing, so gaps leave no entry.
-	Count func(after, until time.Time) (n int, first, last time.Time)
+	// Count tells of the ticks in (after, until]. The ledger cannot: it knows no schedules. Nil
+	// counts nothing, so gaps leave no entry.
+	Count func(after, until time.Time) Ticks
+}
+
+// Ticks are ticks of one schedule, in a row.
+type Ticks struct {
+	N           int       // how many
+	More        bool      // there are more than N: they were not all counted
+	First, Last time.Time // zero if there are none
 }
 
 // Decision is the answer to a claim.
@@ -97,13 +105,16 @@ type Decision struct {
 	Wait time.Duration // early
 	Base time.Time     // behind: the newest decided instant; paused: its end; already, future: the cursor
 
+	Unrun Ticks // ticks from before this one that nobody ran: this claim wrote the entries that say so
+
 	Err error // the claim is unknown; nothing else is set
 }
 
 // Claim sends the claims in one pipeline and answers each. One that fails has Err; whether it
 // was won is then unknown, and it must be sent again with the same Run and Token, or given
 // back with [Ledger.Abandon]; one that lacks a required field is not sent and stays as it is.
-// Claims that find undecided ticks take a second round trip.
+// Claims that find undecided ticks take a second round trip, for which there is as much time as ctx
+// had left for the first: how long they take to count does not matter.
 func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 	out := make([]Decision, len(claims))
 	gaps := make([]gap, len(claims))
@@ -115,17 +126,27 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 		}
 		pending = append(pending, i)
 	}
-	// A count is stale only if the record changed in between; the third try has seen enough.
+	trip := trips(ctx)
+	// A count is stale only if the record changed in between; the fourth try has seen enough.
 	for try := 0; len(pending) > 0; try++ {
 		calls := make([]locking.Call, len(pending))
 		for k, i := range pending {
 			calls[k] = l.claimCall(&claims[i], gaps[i])
 		}
 		var again []int
-		for k, r := range l.claim.RunAll(ctx, l.client, calls) {
+		ctx, cancel := trip()
+		replies := l.claim.RunAll(ctx, l.client, calls)
+		cancel()
+		for k, r := range replies {
 			i := pending[k]
+			was := gaps[i].unrun
 			out[i], gaps[i] = readDecision(claims[i].Job, r, claims[i].Count)
-			if out[i].Answer != count {
+			switch out[i].Answer {
+			case count:
+			case Won, Held, Late: // they come after the gap
+				out[i].Unrun = was
+				continue
+			default:
 				continue
 			}
 			if try == 3 {
@@ -153,13 +174,20 @@ func (c *Claim) check() error {
 	case c.Kind != Scheduled && c.Kind != Misfire && c.Kind != Manual:
 		return fmt.Errorf("ledger: claim %q: Kind is %q, want scheduled, misfire or manual", c.Job, c.Kind)
 	}
+	if err := cmp.Or(checkScoped(c.Job), checkScoped(c.Lock), CheckName(c.Host)); err != nil {
+		return fmt.Errorf("ledger: claim %q: %w", c.Job, err)
+	}
 	return nil
 }
 
 // gap is the script's question, ranges of undecided ticks, and the caller's answer.
-type gap struct{ asked, counts string }
+type gap struct {
+	asked, counts string
+	unrun         Ticks // all of them
+}
 
-func countGap(asked string, ticks func(after, until time.Time) (int, time.Time, time.Time)) (gap, error) {
+func countGap(asked string, count func(after, until time.Time) Ticks) (gap, error) {
+	g := gap{asked: asked}
 	var counts []string
 	for r := range strings.SplitSeq(asked, ",") {
 		from, until, ok := strings.Cut(r, ":")
@@ -168,14 +196,24 @@ func countGap(asked string, ticks func(after, until time.Time) (int, time.Time, 
 		if !ok || err1 != nil || err2 != nil {
 			return gap{}, fmt.Errorf("range %q is not FROM:UNTIL", r)
 		}
-		var n int
-		var first, end time.Time
-		if ticks != nil {
-			n, first, end = ticks(time.UnixMilli(after), time.UnixMilli(last))
+		var t Ticks
+		if count != nil {
+			t = count(time.UnixMilli(after), time.UnixMilli(last))
 		}
-		counts = append(counts, fmt.Sprintf("%d:%d:%d", millis(first), millis(end), n))
+		more := ""
+		if t.More {
+			more = "+"
+		}
+		counts = append(counts, fmt.Sprintf("%d:%d:%d%s", millis(t.First), millis(t.Last), t.N, more))
+		if t.N > 0 {
+			if g.unrun.N == 0 {
+				g.unrun.First = t.First
+			}
+			g.unrun.N, g.unrun.More, g.unrun.Last = g.unrun.N+t.N, g.unrun.More || t.More, t.Last
+		}
 	}
-	return gap{asked: asked, counts: strings.Join(counts, ",")}, nil
+	g.counts = strings.Join(counts, ",")
+	return g, nil
 }
 
 func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
@@ -191,7 +229,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 	if c.Table != "" && c.Index >= 0 {
 		taken = l.keys.taken(c.Table, strconv.FormatInt(c.Tick.Unix(), 10))
 	}
-	return locking.Call{
+	call := locking.Call{
 		Keys: []string{l.keys.lease(lease), l.keys.fence(c.Lock), l.keys.record(c.Job)},
 		Args: []any{
 			l.keys.prefix, c.Job,
@@ -201,11 +239,18 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 			c.Definition, c.ScheduleHash,
 			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), c.Expire.Milliseconds(),
 			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
-			c.Request, flag(c.Force), c.Barred, requestPatience.Milliseconds(),
-			taken, c.Index,
-			g.asked, g.counts,
 		},
 	}
+	// What most claims have no use for goes last, and only as far as it is needed.
+	switch {
+	case c.Request != "":
+		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts, c.Request, flag(c.Force), c.Barred, RequestPatience.Milliseconds())
+	case g.asked != "":
+		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts)
+	case taken != "":
+		call.Args = append(call.Args, taken, c.Index)
+	}
+	return call
 }
 
 func flag(b bool) string {
@@ -215,11 +260,11 @@ func flag(b bool) string {
 	return "0"
 }
 
-func readDecision(job string, rep locking.Reply, ticks func(after, until time.Time) (int, time.Time, time.Time)) (Decision, gap) {
+func readDecision(job string, rep locking.Reply, ticks func(after, until time.Time) Ticks) (Decision, gap) {
 	if rep.Err != nil {
 		return Decision{Err: fmt.Errorf("claim %q: %w", job, rep.Err)}, gap{}
 	}
-	r := readReply(fmt.Sprintf("claim %q", job), rep.Value, 3)
+	r := readReply("claim", job, rep.Value, 3)
 	d := Decision{Answer: Answer(r.text(0)), Now: r.instant(1), Epoch: r.text(2)}
 	var g gap
 	switch d.Answer {
@@ -237,13 +282,11 @@ func readDecision(job string, rep locking.Reply, ticks func(after, until time.Ti
 	case Drained:
 	case count:
 		var err error
-		if g, err = countGap(r.text(3), ticks); err != nil && r.err == nil {
-			r.err = fmt.Errorf("ledger: claim %q: %w", job, err)
+		if g, err = countGap(r.text(3), ticks); err != nil {
+			r.fail("%s", err)
 		}
 	default:
-		if r.err == nil {
-			r.err = fmt.Errorf("ledger: claim %q: unknown answer %q", job, d.Answer)
-		}
+		r.fail("unknown answer %q", d.Answer)
 	}
 	if r.err != nil {
 		return Decision{Err: r.err}, gap{}

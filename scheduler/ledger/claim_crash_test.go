@@ -88,6 +88,17 @@ func TestClaim_Rerun(t *testing.T) {
 			t.ran(0, reruns, by("b"))
 			t.wantHistory("0 interrupted scheduled on a", "0 succeeded rerun on b")
 		})
+		t.fresh("so does one that its own host reports as lost, before or after another noticed", func(t *rig) {
+			for n, noticed := range []bool{false, true} {
+				g := crash(t, n-1)
+				if noticed {
+					t.want("already", t.claim(n-2, reruns))
+				}
+				t.end(g, "lost")
+				t.ran(n-1, reruns, by("b"))
+			}
+			t.wantHistory("-1 lost scheduled on a: reported late", "-1 succeeded rerun on b", "0 lost scheduled on a: reported late", "0 succeeded rerun on b")
+		})
 		t.fresh("a failed one does not", func(t *rig) {
 			t.end(t.win(t.claim(0, reruns)), "failed")
 			t.want("already", t.claim(0, reruns))

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -112,6 +113,15 @@ func TestClaim_AfterPause(t *testing.T) {
 				t.wantHistory("-9 succeeded scheduled on a", "-8…-7 (2) missed: no host claimed it in time", "-6…-3 (4) skipped: paused",
 					"-2…-1 (2) missed: no host claimed it in time", "0 running scheduled on a")
 			})
+			t.fresh("a pause "+what+" covers the tick at its beginning, not the one at its end", func(t *rig) {
+				t.ran(-9)
+				pause(t, t.tick(-7), t.tick(-3))
+				t.want("already", t.claim(-4))
+				t.ran(-3)
+				t.win(t.claim(0))
+				t.wantHistory("-9 succeeded scheduled on a", "-8 missed", "-7…-4 (4) skipped: paused", "-3 succeeded scheduled on a",
+					"-2…-1 (2) missed", "0 running scheduled on a")
+			})
 			t.fresh("a pause "+what+" makes ticks inside it not due, under misfire all too", func(t *rig) {
 				t.ran(-9)
 				pause(t, t.tick(-7).Add(half), t.tick(-2).Add(half))
@@ -131,6 +141,32 @@ func TestClaim_AfterPause(t *testing.T) {
 			t.win(t.claim(0))
 			t.wantHistory("-9 succeeded scheduled on a", "-8 missed", "-7…-4 (4) skipped", "-3…-2 (2) skipped", "-1 missed", "0 running scheduled on a")
 		})
+		t.fresh("pauses of the fleet that ended long ago, one after the other", func(t *rig) {
+			t.ran(-9)
+			for _, n := range []int{-8, -6, -4} {
+				t.pauseFor(0, ada, AllJobs)
+				t.resume(AllJobs, true)
+				pauses["of the fleet"](t, t.tick(n), t.tick(n+1))
+			}
+			t.pauseFor(0, bob, AllJobs) // and a fourth, without a tick in it
+			t.resume(AllJobs, true)
+			pauses["of the fleet"](t, t.tick(-1).Add(half), t.tick(-1).Add(half+time.Second))
+			t.win(t.claim(0))
+			t.wantHistory("-9 succeeded scheduled on a", "-8 skipped: paused by ada: upgrade", "-7 missed", "-6 skipped: paused by ada: upgrade",
+				"-5 missed", "-4 skipped: paused by ada: upgrade", "-3…-1 (3) missed", "0 running scheduled on a")
+			for range 20 {
+				t.pauseFor(0, bob, AllJobs)
+				t.resume(AllJobs, true)
+			}
+			if text, _ := t.do("HGET", "{t}:paused", "before").(string); strings.Count(text, `"from"`) != 8 {
+				t.Errorf("the fleet's hash remembers %s, want eight pauses", text)
+			}
+		})
+		t.fresh("what nobody can read of the fleet's pauses is none", func(t *rig) {
+			t.ran(-1)
+			t.do("HSET", "{t}:paused", "from", 1, "until", 2, "before", t.tick(9).Format("20060102150405")+"|[7")
+			t.win(t.claim(0))
+		})
 		t.fresh("a pause without a tick in it leaves no entry", func(t *rig) {
 			t.ran(-1)
 			pauses["of the job"](t, t.tick(-1).Add(half), t.tick(-1).Add(half+time.Second))
@@ -142,7 +178,7 @@ func TestClaim_AfterPause(t *testing.T) {
 			pauses["of the job"](t, t.tick(-4), t.tick(-2).Add(half))
 			since := func(c *Claim) { c.Since = t.tick(-5).Add(half) }
 			t.win(t.claim(0, since))
-			t.wantHistory("-4 missed", "-3…-2 (2) skipped", "-1 missed", "0 running scheduled on a")
+			t.wantHistory("-4…-2 (3) skipped", "-1 missed", "0 running scheduled on a")
 		})
 		t.fresh("what waits through a pause still runs after it", func(t *rig) {
 			g := t.win(t.claim(-4, overlap("queue")))

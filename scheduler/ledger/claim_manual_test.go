@@ -92,7 +92,7 @@ func TestClaim_Manual(t *testing.T) {
 			t.want("won", t.manual())
 		})
 		t.fresh("beyond its patience nobody runs it", func(t *rig) {
-			old := t.now().Add(-requestPatience - time.Second)
+			old := t.now().Add(-RequestPatience - time.Second)
 			id := t.do("XADD", "{t}:requests", old.UnixMilli(), "job", "j").(string)
 			t.want("late skipped", t.answering(Request{ID: id, Job: "j"}))
 			t.wantHistory("manual skipped: not taken within 10 s")

@@ -33,6 +33,29 @@ func TestClaim_Since(t *testing.T) {
 			t.win(t.claim(0, schedule("s2"), since(t.tick(-2).Add(time.Second))))
 			t.wantHistory("-5 succeeded scheduled on a", "-1 missed", "0 running scheduled on a")
 		})
+		t.fresh("one that lies ahead guards nothing but what is past", func(t *rig) {
+			ahead := since(t.tick(120)) // Redis' clock ran ahead when the host loaded the schedule
+			t.want("already", t.claim(0, ahead))
+			if s := t.state(); !t.near(s.Since, 0) {
+				t.Errorf("State().Since = %v, want now", s.Since)
+			}
+			time.Sleep(2 * time.Millisecond)
+			next := t.now().Truncate(time.Millisecond)
+			t.win(t.claim(0, ahead, func(c *Claim) { c.Tick, c.Prev = next, t.tick(0) }))
+		})
+		t.fresh("a reset takes back one that lies ahead, and the next tick runs", func(t *rig) {
+			t.ran(-1)
+			t.do("HSET", "{t}:job:j", "tick", t.tick(120).UnixMilli(), "since", t.tick(120).UnixMilli())
+			if _, ok, err := t.led.Reset(t.ctx(), "j"); !ok || err != nil {
+				t.Fatalf("Reset() = %t, %v, want true", ok, err)
+			}
+			if s := t.state(); !t.near(s.Since, 0) {
+				t.Errorf("State().Since = %v, want now", s.Since)
+			}
+			time.Sleep(2 * time.Millisecond)
+			next := t.now().Truncate(time.Millisecond)
+			t.win(t.claim(0, since(t.tick(120)), func(c *Claim) { c.Tick, c.Prev = next, t.tick(0) }))
+		})
 		t.fresh("another command is not another schedule", func(t *rig) {
 			t.ran(-2)
 			t.win(t.claim(0, since(t.now()), func(c *Claim) { c.Definition = "d2" }))

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -84,7 +86,7 @@ func TestClaim_PauseBounds(t *testing.T) {
 		"before it":       {-ms, 0, "won"},
 		"at its begin":    {0, 1, "paused"},
 		"at its last":     {time.Minute - ms, 1, "paused"},
-		"at its end":      {time.Minute, 2, "already"}, // a tick that falls on the end is in it: it was not due
+		"at its end":      {time.Minute, 2, "won"},
 		"after its end":   {time.Minute + ms, 1, "already"},
 		"the tick behind": {2 * time.Minute, 3, "won"},
 	} {
@@ -148,7 +150,7 @@ func TestClaim_GapChangesWhileItIsCounted(t *testing.T) {
 			t.ran(-5)
 			c := t.claim(0)
 			asked := 0
-			c.Count = func(after, until time.Time) (int, time.Time, time.Time) {
+			c.Count = func(after, until time.Time) Ticks {
 				if asked++; asked == 1 {
 					t.ran(-2, by("b"))
 				}
@@ -157,10 +159,55 @@ func TestClaim_GapChangesWhileItIsCounted(t *testing.T) {
 			t.want("won", c)
 			t.wantHistory("-5 succeeded scheduled on a", "-4…-3 (2) missed", "-2 succeeded scheduled on b", "-1 missed", "0 running scheduled on a")
 		})
+		t.fresh("who writes the entries is told of the ticks in them, and nobody else", func(t *rig) {
+			t.ran(-5)
+			c := t.claim(0)
+			if d := t.want("won", c); d.Unrun != (Ticks{N: 4, First: t.tick(-4), Last: t.tick(-1)}) {
+				t.Errorf("Unrun = %+v, want the ticks -4 to -1", d.Unrun)
+			}
+			for _, again := range []Claim{c, t.claim(0, by("b"))} {
+				if d := t.ask(again); d.Unrun != (Ticks{}) {
+					t.Errorf("Unrun = %+v with %q, want none: they were recorded already", d.Unrun, d.Answer)
+				}
+			}
+		})
+		t.fresh("it takes longer than there is time for a call", func(t *rig) {
+			t.ran(-5)
+			c := t.claim(0)
+			c.Count = func(after, until time.Time) Ticks {
+				time.Sleep(300 * time.Millisecond)
+				return t.count(after, until)
+			}
+			ctx, cancel := context.WithTimeout(t.ctx(), 200*time.Millisecond)
+			defer cancel()
+			if d := t.led.Claim(ctx, []Claim{c})[0]; d.Answer != Won {
+				t.Errorf("Claim() = %+v, want won: each round trip has its time", d)
+			}
+		})
+		t.fresh("its caller gives up meanwhile", func(t *rig) {
+			t.ran(-5)
+			ctx, cancel := context.WithTimeout(t.ctx(), time.Minute)
+			defer cancel()
+			c := t.claim(0)
+			c.Count = func(after, until time.Time) Ticks { cancel(); return t.count(after, until) }
+			if d := t.led.Claim(ctx, []Claim{c})[0]; !errors.Is(d.Err, context.Canceled) {
+				t.Errorf("Claim() = %+v, want context.Canceled", d)
+			}
+		})
+		t.fresh("not all are counted", func(t *rig) {
+			t.ran(-5)
+			c := t.claim(0)
+			c.Count = func(after, until time.Time) Ticks {
+				return Ticks{N: 2, More: true, First: t.tick(-4), Last: t.tick(-1)}
+			}
+			t.want("won", c)
+			t.wantHistory("-5 succeeded scheduled on a", "-4…-1 (2) missed: no host claimed it in time (there are more: so many were counted)",
+				"0 running scheduled on a")
+		})
 		t.fresh("another host is faster with the same tick", func(t *rig) {
 			t.ran(-5)
 			c := t.claim(0)
-			c.Count = func(after, until time.Time) (int, time.Time, time.Time) {
+			c.Count = func(after, until time.Time) Ticks {
 				c.Count = nil
 				t.ran(0, by("b"))
 				return t.count(after, until)
@@ -172,7 +219,7 @@ func TestClaim_GapChangesWhileItIsCounted(t *testing.T) {
 			t.ran(-9)
 			n := -8
 			c := t.claim(0)
-			c.Count = func(after, until time.Time) (int, time.Time, time.Time) {
+			c.Count = func(after, until time.Time) Ticks {
 				t.ran(n, by("b"))
 				n++
 				return t.count(after, until)

@@ -33,12 +33,34 @@ func TestLedger_ForeignKeys(t *testing.T) {
 		"abandon": func(t *rig) error { c := t.claim(0); return t.led.Abandon(t.ctx(), &c, "why") },
 		"beat":    func(t *rig) error { _, err := t.led.Beat(t.ctx(), Host{Name: "a"}, "x", "0"); return err },
 		"history": func(t *rig) error { _, err := t.led.History(t.ctx(), Query{Jobs: []string{"j"}}); return err },
-		"state":   func(t *rig) error { _, err := t.led.State(t.ctx(), []string{"j"}); return err },
-		"cursors": func(t *rig) error { _, _, err := t.led.Cursors(t.ctx(), []string{"nobody", "j"}); return err },
-		"taken":   func(t *rig) error { _, err := t.led.Taken(t.ctx(), "tb", time.Unix(60, 0)); return err },
-		"hosts":   func(t *rig) error { _, err := t.led.Hosts(t.ctx()); return err },
-		"ask":     func(t *rig) error { _, err := t.led.Ask(t.ctx(), Request{Job: "j"}); return err },
-		"output":  func(t *rig) error { _, err := t.led.Output(t.ctx(), "run1"); return err },
+		"state": func(t *rig) error { // of a job it is that job's, of the fleet everybody's
+			states, err := t.led.State(t.ctx(), []string{"nobody", "j"})
+			if err != nil {
+				return err
+			}
+			if states[0].Err != nil {
+				t.Errorf("State() = %v of a job whose keys are as they should be", states[0].Err)
+			}
+			return states[1].Err
+		},
+		"cursors": func(t *rig) error {
+			cursors, _, err := t.led.Cursors(t.ctx(), []string{"nobody", "j"})
+			if err != nil || cursors[0].Err != nil {
+				t.Errorf("Cursors() = %v, %v, want the error with the job it is of", cursors, err)
+			}
+			return cursors[1].Err
+		},
+		"recent": func(t *rig) error {
+			t.ran(0, ofJob("k"), onLock("k"))
+			if all, _, err := t.led.Recent(t.ctx(), []string{"j", "k"}, 8); err != nil || len(all[0]) != 0 || len(all[1]) != 1 {
+				t.Errorf("Recent() = %v, %v, want what there is of k", all, err)
+			}
+			return t.led.Claim(t.ctx(), []Claim{t.claim(0)})[0].Err
+		},
+		"taken":  func(t *rig) error { _, err := t.led.Taken(t.ctx(), "tb", time.Unix(60, 0)); return err },
+		"hosts":  func(t *rig) error { _, err := t.led.Hosts(t.ctx()); return err },
+		"ask":    func(t *rig) error { _, err := t.led.Ask(t.ctx(), Request{Job: "j"}); return err },
+		"output": func(t *rig) error { _, err := t.led.Output(t.ctx(), "run1"); return err },
 	}
 	prepare := map[string]func(t *rig){
 		"claim held":  func(t *rig) { t.win(t.claim(-1)) },
@@ -47,13 +69,13 @@ func TestLedger_ForeignKeys(t *testing.T) {
 	keys := map[string][]string{
 		"{t}:lock:j":       {"claim", "claim by hand", "claim after"},
 		"{t}:lock:j:fence": {"claim", "claim after"},
-		"{t}:lock:j:end":   {"claim", "claim held"},
+		"{t}:lock:j:end":   {"claim held"},
 		"{t}:lock:j:wait":  {"claim held"},
 		"{t}:job:j":        {"claim", "finish", "abandon", "state", "cursors"},
-		"{t}:job:j:runs":   {"claim", "claim held", "claim by hand", "claim after", "finish", "abandon", "history", "state"},
+		"{t}:job:j:runs":   {"recent", "claim", "claim by hand", "claim after", "finish", "abandon", "history", "state"},
 		"{t}:job:j:fails":  {"claim after", "finish", "abandon", "history"},
-		"{t}:job:j:skips":  {"claim", "claim held", "claim after", "abandon", "history", "state"},
-		"{t}:run:run1":     {"claim", "claim by hand", "finish", "abandon", "output"},
+		"{t}:job:j:skips":  {"claim held", "claim by hand", "abandon", "history", "state"},
+		"{t}:run:run1":     {"claim", "finish", "abandon", "output"},
 		"{t}:out:run1":     {"finish", "output"},
 		"{t}:drain":        {"claim", "beat"},
 		"{t}:paused":       {"claim", "beat", "state"},

@@ -23,42 +23,46 @@ type Query struct {
 
 // History returns entries, newest first. A run is shown as running only while its lease
 // lives; one whose host died and that nobody has recorded yet is shown as lost.
+//
+// With a Limit it reads only as much of the streams as that needs, page by page; each round trip
+// may take as long as ctx had left for the first. A key that holds another type is an error that
+// matches [locking.ErrConflict] and names it: a history with a hole in it would look like one.
 func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
-	type streams struct{ runs, fails, skips *redis.XMessageSliceCmd }
-	pipe := l.client.Pipeline()
-	all := make([]streams, len(q.Jobs))
-	for i, job := range q.Jobs {
-		all[i] = streams{
-			pipe.XRevRange(ctx, l.keys.runs(job), "+", "-"),
-			pipe.XRevRange(ctx, l.keys.fails(job), "+", "-"),
-			pipe.XRevRange(ctx, l.keys.skips(job), "+", "-"),
-		}
-	}
-	if len(all) > 0 {
-		if err := exec(ctx, pipe); err != nil {
+	pages := l.newPages(q)
+	trip := trips(ctx)
+	for {
+		call, cancel := trip()
+		err := pages.read(call)
+		cancel()
+		if err != nil {
 			return nil, fmt.Errorf("history: %w", err)
 		}
-	}
-	var entries []Entry
-	for i, job := range q.Jobs {
-		entries = append(entries, mergeRuns(job, append(all[i].runs.Val(), all[i].fails.Val()...))...)
-		for _, m := range all[i].skips.Val() {
-			entries = append(entries, readEntry(job, m))
+		var entries []Entry
+		for _, j := range pages.jobs {
+			entries = append(entries, mergeRuns(j.name, slices.Concat(j.runs.read, j.fails.read))...)
+			for _, m := range j.skips.read {
+				entries = append(entries, readEntry(j.name, m))
+			}
+		}
+		call, cancel = trip()
+		err = l.judgeRunning(call, entries)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		entries = slices.DeleteFunc(entries, func(e Entry) bool {
+			return q.Outcome != "" && e.Outcome != q.Outcome || e.At().Before(q.Since)
+		})
+		slices.SortStableFunc(entries, func(a, b Entry) int {
+			return cmp.Or(b.At().Compare(a.At()), compareIDs(b.id, a.id), cmp.Compare(b.Run, a.Run))
+		})
+		if pages.enough(entries) {
+			if q.Limit > 0 && len(entries) > q.Limit {
+				entries = entries[:q.Limit]
+			}
+			return entries, nil
 		}
 	}
-	if err := l.judgeRunning(ctx, entries); err != nil {
-		return nil, err
-	}
-	entries = slices.DeleteFunc(entries, func(e Entry) bool {
-		return q.Outcome != "" && e.Outcome != q.Outcome || e.At().Before(q.Since)
-	})
-	slices.SortStableFunc(entries, func(a, b Entry) int {
-		return cmp.Or(b.At().Compare(a.At()), compareIDs(b.id, a.id), cmp.Compare(b.Run, a.Run))
-	})
-	if q.Limit > 0 && len(entries) > q.Limit {
-		entries = entries[:q.Limit]
-	}
-	return entries, nil
 }
 
 // mergeRuns makes one entry a run of all that was appended about it, in any order: starts and
@@ -139,7 +143,7 @@ func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil { // whoever put something else there holds no lease
 		return fmt.Errorf("history: leases: %w", err)
 	}
 	for i, lease := range leases {

@@ -30,8 +30,8 @@ func readHold(from, until, who, why string) (Hold, bool) {
 	return Hold{By: By{who, why}, From: instant(max(0, start)), Until: instant(end)}, true
 }
 
-// Active tells whether the pause holds ticks back at an instant of Redis' clock. One that is
-// due when the pause ends still is inside.
+// Active tells whether the pause holds ticks back at an instant of Redis' clock: from From on, and
+// not at Until any more.
 func (h Hold) Active(now time.Time) bool { return !now.Before(h.From) && now.Before(h.Until) }
 
 // Ends tells whether the pause ends by itself: at an instant that RFC 3339 can write, up to the

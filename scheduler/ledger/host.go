@@ -109,7 +109,7 @@ func (l *Ledger) Beat(ctx context.Context, self Host, id, after string) (Fleet, 
 	if !ok || len(list) < 8 {
 		return Fleet{}, fmt.Errorf("ledger: heartbeat: reply is %T, not an array of 8", v)
 	}
-	r := readReply("heartbeat", list[:3], 3)
+	r := readReply("heartbeat", "", list[:3], 3)
 	f := Fleet{Now: r.instant(0), Epoch: r.text(1)}
 	if r.err != nil {
 		return Fleet{}, r.err

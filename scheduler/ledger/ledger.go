@@ -15,9 +15,9 @@ import (
 //go:embed record.lua
 var recordPrelude string
 
-// requestPatience is how long a manual run waits to be taken by a host, by Redis' clock.
+// RequestPatience is how long a manual run waits to be taken by a host, by Redis' clock.
 // Afterwards nobody runs it, whatever became of who asked.
-const requestPatience = 10 * time.Second
+const RequestPatience = 10 * time.Second
 
 // Options of a [Ledger].
 type Options struct {
@@ -33,7 +33,7 @@ type Ledger struct {
 	keep     int
 	fenceTTL time.Duration
 
-	claim, renew, finish, abandon, beat, leave, pause, reset *locking.Script
+	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch *locking.Script
 }
 
 // New returns a Ledger that talks through client, which stays the caller's to close. Every
@@ -59,6 +59,8 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.leave = script(leaveBody)
 	l.pause = script(pauseBody)
 	l.reset = script(resetBody)
+	l.cancel = script(cancelBody)
+	l.touch = script(touchBody)
 	return l, nil
 }
 

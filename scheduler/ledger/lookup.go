@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,7 +15,8 @@ import (
 // Recent returns the newest entries of each job, in the order of jobs, and Redis' clock. It reads
 // what [Ledger.History] reads, but only the end of it, so that a view of the whole table costs
 // little: the newest n skips and misses, and the newest n things that were recorded of runs,
-// which are two or three a run. The entries of a job are in no order.
+// which are two or three a run. The entries of a job are in no order. Of a key that holds another
+// type there are none; State names it.
 func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry, time.Time, error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
@@ -24,7 +26,7 @@ func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry,
 		runs[i] = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", n)
 		skips[i] = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", n)
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil {
 		return nil, time.Time{}, fmt.Errorf("recent: %w", err)
 	}
 	var all []Entry
@@ -46,25 +48,59 @@ func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry,
 	return out, clock.Val().UTC(), nil
 }
 
+// runPage is how many entries are looked through at once for those of one run.
+const runPage = 256
+
 // Run returns the entry of one run. The error matches [ErrNoRun] when the ledger does not know
-// the id, or not any more.
+// the id, or not any more. It reads from the run's start on until its end; each round trip may take
+// as long as ctx had left for the first.
 func (l *Ledger) Run(ctx context.Context, id string) (Entry, error) {
-	job := l.client.HGet(ctx, l.keys.run(id), "job")
-	if err := commandError(job); err != nil {
+	trip := trips(ctx)
+	call, cancel := trip()
+	defer func() { cancel() }()
+	pipe := l.client.Pipeline()
+	kept := pipe.HMGet(call, l.keys.run(id), "job", "start")
+	if err := exec(call, pipe); err != nil {
 		return Entry{}, fmt.Errorf("run: %w", err)
 	}
-	if job.Val() == "" {
+	job, from := text(kept.Val(), 0), cmp.Or(text(kept.Val(), 1), "-")
+	if job == "" {
 		return Entry{}, ErrNoRun
 	}
-	entries, err := l.History(ctx, Query{Jobs: []string{job.Val()}})
-	if err != nil {
+	fails := l.client.XRange(call, l.keys.fails(job), "-", "+")
+	if err := commandError(fails); err != nil {
+		return Entry{}, fmt.Errorf("run: %w", err)
+	}
+	var found []redis.XMessage
+	of := func(messages []redis.XMessage) (ended bool) {
+		for _, m := range messages {
+			if m.Values["run"] == id {
+				found = append(found, m)
+				ended = ended || readEntry(job, m).word == reported
+			}
+		}
+		return ended
+	}
+	for ended := of(fails.Val()); !ended; {
+		cancel()
+		call, cancel = trip()
+		page := l.client.XRangeN(call, l.keys.runs(job), from, "+", runPage)
+		if err := commandError(page); err != nil {
+			return Entry{}, fmt.Errorf("run: %w", err)
+		}
+		messages := page.Val()
+		if ended = of(messages) || len(messages) < runPage; !ended {
+			from = "(" + messages[len(messages)-1].ID
+		}
+	}
+	entries := mergeRuns(job, found)
+	if len(entries) == 0 {
+		return Entry{}, ErrNoRun
+	}
+	if err := l.judgeRunning(call, entries); err != nil {
 		return Entry{}, err
 	}
-	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Run == id })
-	if i < 0 {
-		return Entry{}, ErrNoRun
-	}
-	return entries[i], nil
+	return entries[0], nil
 }
 
 // clockSlack is how far Redis' clock may step back between a request and its answer.

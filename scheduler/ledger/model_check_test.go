@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,14 +14,16 @@ type checks struct {
 	faults []string
 	seen   map[string]int // what happened, how often
 
-	granted  map[string]grantSeen     // by run: what Redis last granted it
-	highest  map[string]int64         // by lock: the highest token ever
-	started_ map[string][]*execution  // by job and tick, in the order of their starts
-	byRun    map[string]*execution    //
-	reported map[string]string        // by run: an outcome that Redis has taken
-	cursor   map[string]time.Time     // by job: the newest seen in the record
-	created  map[string]time.Duration // by job: when its record came to be
-	loads    map[string]time.Time     // by schedule hash: when the first host loaded it
+	granted   map[string]grantSeen     // by run: what Redis last granted it
+	highest   map[string]int64         // by lock: the highest token ever
+	started_  map[string][]*execution  // by job and tick, in the order of their starts
+	byRun     map[string]*execution    //
+	reported  map[string]string        // by run: an outcome that Redis has taken
+	abandoned map[string]bool          // by run: given back
+	cursor    map[string]time.Time     // by job: the newest seen in the record
+	waiting   map[string]int64         // by job: the tick that waits, in ms; 0: none
+	created   map[string]time.Duration // by job: when its record came to be
+	loads     map[string]time.Time     // by schedule hash: when the first host loaded it
 }
 
 type grantSeen struct {
@@ -40,7 +43,7 @@ type execution struct {
 func newChecks() checks {
 	return checks{
 		seen: map[string]int{}, granted: map[string]grantSeen{}, highest: map[string]int64{}, started_: map[string][]*execution{},
-		byRun: map[string]*execution{}, reported: map[string]string{}, cursor: map[string]time.Time{},
+		byRun: map[string]*execution{}, reported: map[string]string{}, abandoned: map[string]bool{}, cursor: map[string]time.Time{}, waiting: map[string]int64{},
 		created: map[string]time.Duration{}, loads: map[string]time.Time{},
 	}
 }
@@ -56,8 +59,10 @@ func of(job string, tick time.Time) string { return fmt.Sprintf("%s %s", job, ti
 // forget is what a flush makes of what was known of the record.
 func (w *world) forget() {
 	clear(w.cursor)
+	clear(w.waiting)
 	clear(w.created)
 	clear(w.reported)
+	clear(w.abandoned)
 }
 
 // claimed checks one decision at the moment that Redis takes it.
@@ -70,6 +75,9 @@ func (w *world) claimed(c *Claim, d Decision) {
 	w.seen[string(d.Answer)]++
 	if t := w.loads[c.ScheduleHash]; t.IsZero() || c.Since.Before(t) {
 		w.loads[c.ScheduleHash] = c.Since
+	}
+	if c.Kind == Misfire && d.Decided == "skipped" {
+		w.fault("the catch-up %s did not wait for its turn", c.Run)
 	}
 	if d.Answer == Won {
 		w.won(c, d)
@@ -87,6 +95,9 @@ func (w *world) claimed(c *Claim, d Decision) {
 }
 
 func (w *world) won(c *Claim, d Decision) {
+	if w.abandoned[c.Run] || w.reported[c.Run] != "" {
+		w.fault("%s was granted, and it had been given back, or its outcome reported: %q", c.Run, w.reported[c.Run])
+	}
 	before, replay := w.granted[c.Run]
 	if replay && before.fence == d.Fence {
 		return
@@ -105,8 +116,12 @@ func (w *world) won(c *Claim, d Decision) {
 	now := w.time()
 	if c.Kind == Manual {
 		w.seen["manual"]++
-		if _, ok := w.asked[c.Request]; !ok {
+		asked, ok := w.asked[c.Request]
+		if !ok {
 			w.fault("%s was granted for request %s, which nobody made", c.Run, c.Request)
+		}
+		if late := w.now - asked - RequestPatience; late > time.Millisecond {
+			w.fault("%s was granted %v after nobody waited for request %s any more", c.Run, late, c.Request)
 		}
 		return
 	}
@@ -123,8 +138,9 @@ func (w *world) won(c *Claim, d Decision) {
 		w.fault("%s was granted to a drained host", c.Run)
 	}
 	for _, p := range w.paused {
-		at := c.Tick.Sub(w.epoch)
-		if c.Job == "j" && (p.from < w.now-time.Millisecond && w.now < p.until || d.Found == "" && p.from < at-time.Millisecond && at < p.until) {
+		// Redis has whole milliseconds: [from, until) of them.
+		at, from, until := c.Tick.Sub(w.epoch), p.from.Truncate(time.Millisecond), p.until.Truncate(time.Millisecond)
+		if c.Job == "j" && (from <= w.now && w.now < until || d.Found == "" && from <= at && at < until) {
 			w.fault("%s was granted tick %s in spite of the pause from %v to %v", c.Run, w.since(c.Tick), p.from, p.until)
 		}
 	}
@@ -241,132 +257,10 @@ func (w *world) inspect() {
 			w.fault("the cursor of %s is ahead of the clock: %s", job, w.since(at))
 		}
 		w.cursor[job] = at
-	}
-}
-
-// settled checks what must be true once the faults are over.
-func (w *world) settled() {
-	if len(w.faults) > 0 {
-		return
-	}
-	states, err := w.led.State(w.t.Context(), []string{"j", "k"})
-	if err != nil {
-		w.fault("State() = %v", err)
-		return
-	}
-	for _, s := range states {
-		entries, err := w.led.History(w.t.Context(), Query{Jobs: []string{s.Job}})
-		if err != nil {
-			w.fault("History() = %v", err)
-			return
+		waiting, _ := strconv.ParseInt(w.redis.HGet("{m}:job:"+job, "wait_tick"), 10, 64)
+		if waiting != 0 && waiting < w.waiting[job] {
+			w.fault("the tick of %s that waits became an older one", job)
 		}
-		w.accounted(s, entries)
-		if !s.Open.IsZero() {
-			w.fault("tick %s of %s is still open", w.since(s.Open), s.Job)
-		}
-		w.notBlocked(s, entries)
-	}
-	if open := w.client.SMembers(w.t.Context(), "{m}:open").Val(); len(open) > 0 {
-		w.fault("heartbeats are still told of ticks given back: %v", open)
-	}
-	if left := w.client.XLen(w.t.Context(), "{m}:requests").Val(); left != 0 {
-		w.fault("%d requests were never answered", left)
-	}
-}
-
-// accounted checks that every tick ran or has its reason, and that no entry is made up.
-func (w *world) accounted(s JobState, entries []Entry) {
-	grids := []grid{grid(w.jobs[s.Job].every), grid(w.edited[s.Job].every)}
-	ran, other := map[string][]Entry{}, map[string][]string{}
-	answers := map[string]int{}
-	for _, e := range entries {
-		if e.Request != "" {
-			answers[e.Request]++
-		}
-		if e.Kind == Manual {
-			if _, ok := w.asked[e.Request]; !ok && len(w.flushes) == 0 {
-				w.fault("an entry for request %q, which nobody made", e.Request)
-			}
-		}
-		if e.Run != "" {
-			if e.Kind != Manual {
-				ran[of(s.Job, e.Tick)] = append(ran[of(s.Job, e.Tick)], e)
-			}
-			w.entryIsTrue(e)
-			continue
-		}
-		if e.Kind == Manual {
-			continue
-		}
-		last, step := e.Tick, min(grids[0], grids[1])
-		if e.Count > 0 {
-			last = e.Until
-		}
-		for t := e.Tick; !t.After(last); t = t.Add(time.Duration(step)) {
-			other[of(s.Job, t)] = append(other[of(s.Job, t)], e.Outcome+": "+e.Reason)
-		}
-	}
-	from := w.epoch.Add(w.created[s.Job])
-	if w.jobs[s.Job].hash != w.edited[s.Job].hash {
-		from = w.epoch.Add(max(w.created[s.Job], slices.Max(w.edits))) // by one of the tables it was not due
-	}
-	step := max(grids[0], grids[1])
-	for t := step.at(from).Add(time.Duration(step)); !t.After(s.Cursor); t = t.Add(time.Duration(step)) {
-		key := of(s.Job, t)
-		if len(ran[key])+len(other[key]) == 0 {
-			w.fault("tick %s of %s is unaccounted for", w.since(t), s.Job)
-		}
-	}
-	for key, why := range other {
-		if len(why) > 1 {
-			w.fault("%s has more than one reason not to have run: %q", key, why)
-		}
-		for _, e := range ran[key] {
-			forgot := w.flushedBetween(w.granted[e.Run].at, w.now)
-			if !strings.HasPrefix(why[0], "skipped: its rerun was") && !forgot {
-				w.fault("%s ran (%s, %s), and there is %q", key, e.Run, e.Outcome, why)
-			}
-		}
-	}
-	if s.Job == "j" {
-		for id := range w.asked {
-			if answers[id] != 1 {
-				w.fault("request %s has %d entries, want 1", id, answers[id])
-			}
-		}
-	}
-}
-
-// entryIsTrue checks a run's entry against what really happened.
-func (w *world) entryIsTrue(e Entry) {
-	if _, ok := w.granted[e.Run]; !ok {
-		w.fault("an entry of run %s, which was never granted", e.Run)
-	}
-	reported, ok := w.reported[e.Run]
-	switch {
-	case ok && e.Outcome != reported:
-		w.fault("%s is %s (%s), and its host reported %s", e.Run, e.Outcome, e.Reason, reported)
-	case !ok && e.Outcome != OutcomeLost && e.Outcome != OutcomeRunning && len(w.flushes) == 0:
-		w.fault("%s is %s, and nobody reported that", e.Run, e.Outcome)
-	}
-}
-
-// notBlocked checks that the last ticks ran as if nothing had ever happened.
-func (w *world) notBlocked(s JobState, entries []Entry) {
-	if s.Running && s.Left > modelTTL {
-		w.fault("%s holds its lease for %v", s.Job, s.Left)
-	}
-	every := max(w.jobs[s.Job].every, w.edited[s.Job].every)
-	newest := grid(every).at(w.time().Add(-modelGap / 2))
-	if s.Cursor.Before(newest) {
-		w.fault("the cursor of %s is at %s, and %s was due", s.Job, w.since(s.Cursor), w.since(newest))
-	}
-	// By then the longest run of before has ended.
-	for t := newest; t.After(w.epoch.Add(modelFaults + modelLong + modelTTL)); t = t.Add(-every) {
-		if !slices.ContainsFunc(entries, func(e Entry) bool {
-			return e.Tick.Equal(t) && (e.Run != "" && e.Outcome != OutcomeLost || strings.HasSuffix(e.Reason, " for k") || strings.HasSuffix(e.Reason, " for j"))
-		}) {
-			w.fault("tick %s of %s did not run: it is blocked", w.since(t), s.Job)
-		}
+		w.waiting[job] = waiting
 	}
 }

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -115,14 +117,14 @@ type grid time.Duration
 func (h *daemon) grid(job string) grid { return grid(h.table[job].every) }
 
 func (g grid) at(t time.Time) time.Time { return t.Truncate(time.Duration(g)) }
-func (g grid) count(after, until time.Time) (n int, first, last time.Time) {
+func (g grid) count(after, until time.Time) (ticks Ticks) {
 	for t := g.at(after).Add(time.Duration(g)); !t.After(until); t = t.Add(time.Duration(g)) {
-		if n++; n == 1 {
-			first = t
+		if ticks.N++; ticks.N == 1 {
+			ticks.First = t
 		}
-		last = t
+		ticks.Last = t
 	}
-	return n, first, last
+	return ticks
 }
 
 // await claims the next tick when the host's own clock says that it is due, or a little later.
@@ -182,7 +184,11 @@ func (h *daemon) send(t *try) {
 	t.sent, t.answered = w.now, false
 	sent, claim := w.now, *c
 	w.call(h, func() func() {
+		before, _ := w.redis.Get(w.led.LeaseKey(cmp.Or(claim.Lease, claim.Lock)))
 		d := w.led.Claim(w.t.Context(), []Claim{claim})[0]
+		if d.Answer == Won && before != "" && !strings.HasPrefix(before, claim.Token.Reveal()+"|") {
+			w.fault("%s was granted a lease that was another's: %s", claim.Run, before)
+		}
 		w.claimed(&claim, d)
 		return func() {
 			if !t.over && !t.answered && t.sent == sent {

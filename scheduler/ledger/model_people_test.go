@@ -68,7 +68,7 @@ func (p *people) live(w *world) {
 		w.after(w.upTo(4*modelGap), func() { w.pause(from, w.now) })
 	})
 	within(0.2, func() { w.flush() })
-	within(0.4, func() { w.awayTo = w.now + w.upTo(4*modelGap) })
+	within(0.4, func() { w.awayTo = w.now + w.upTo(7*modelGap) })
 	within(0.25, func() {
 		h := w.hosts[w.rng.IntN(3)]
 		w.drain(h, true)

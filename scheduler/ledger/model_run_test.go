@@ -24,6 +24,7 @@ func (h *daemon) giveBack(c Claim, why string) {
 				w.fault("Abandon(%s) = %v", c.Run, err)
 			}
 			w.trace("redis: %s gives back %s tick %s (%s)", h.name, c.Run, w.since(c.Tick), why)
+			w.abandoned[c.Run] = true
 			w.inspect()
 			return func() { done = true }
 		})

@@ -25,10 +25,10 @@ import (
 // and delayed beyond leases, hosts crash, hang, drain, give back what they won and get another
 // table; people pause, trigger and flush. Then the faults stop, and everything must come right.
 //
-//	model_test.go        the world: its clock, its network, its people
+//	model_test.go        the world: its clock and its network
 //	model_people_test.go what people do: tables, pauses, drains, requests, flushes
 //	model_host_test.go   what a host does until it has won, model_run_test.go what then
-//	model_check_test.go  what must hold
+//	model_check_test.go  what must hold at each step, model_settled_test.go what in the end
 //
 // A seed fixes all of it: ROTA_MODEL_SEED=n replays one and tells each step, ROTA_MODEL_SEEDS=n
 // tries n a policy, ROTA_MODEL_ALL=1 goes on after one that failed.
@@ -43,6 +43,7 @@ const (
 	modelFaults  = 80 * time.Second
 	modelQuiet   = 50 * time.Second // after the faults; the last ticks of it must run
 	modelLong    = 23 * time.Second // the longest run
+	modelEvents  = 100_000          // some thousand are usual
 	modelTimeout = 700 * time.Millisecond
 )
 
@@ -89,7 +90,7 @@ func TestModel(t *testing.T) {
 				return
 			}
 			// A model in which nothing happens proves nothing.
-			for _, what := range []string{"won", "held", "already", "early", "late", "rerun", "open", "given back", "manual", "paused", "drained", "flush", "behind", "crash", "reply lost", "request twice"} {
+			for _, what := range usual {
 				if seen[what] == 0 {
 					t.Errorf("%s never happened in %d seeds", what, seeds)
 				}
@@ -97,6 +98,9 @@ func TestModel(t *testing.T) {
 		})
 	}
 }
+
+// usual is what happens in some hundred seeds.
+var usual = []string{"won", "held", "already", "early", "late", "rerun", "open", "given back", "manual", "paused", "drained", "flush", "behind", "crash", "reply lost", "request twice"}
 
 type world struct {
 	t      *testing.T
@@ -162,6 +166,9 @@ func (w *world) run() {
 // until handles events up to an instant, or to the first fault.
 func (w *world) until(end time.Duration) {
 	for len(w.queue) > 0 && w.queue[0].at <= end && len(w.faults) == 0 {
+		if w.seq > modelEvents {
+			w.fault("%d events, and no end: somebody asks again and again", w.seq)
+		}
 		e := heap.Pop(&w.queue).(event)
 		w.now = max(w.now, e.at)
 		e.do()

@@ -1,5 +1,5 @@
 -- pause: holds a job's ticks back, or the whole fleet's, or lets them go again. Ticks inside a
--- pause are not due; the first claim after it records them as skipped.
+-- pause, [from, until), are not due; the first claim after it records them as skipped.
 --
 -- ARGV  1 prefix  2 job, or "-" for all  3 "pause", "resume" or "restore"  4 how long in ms,
 --       0: until resumed  5 who  6 why  7 expire of the record  8 restore: since when
@@ -23,7 +23,13 @@ local from, till = tonumber(was[1]), tonumber(was[2])
 local paused = from and till and from <= now and now < till
 
 -- Every heartbeat brings the pauses of single jobs too, so that a Redis that forgot can be told.
+-- What has ended by itself goes with the next word about any pause.
 local function list(value)
+  local flat = redis.call('HGETALL', FLEET)
+  for i = 1, #flat, 2 do
+    local ok, p = pcall(cjson.decode, string.sub(flat[i], 1, 4) == 'job:' and flat[i + 1] or '')
+    if ok and type(p) == 'table' and (tonumber(p['until']) or now + 1) <= now then redis.call('HDEL', FLEET, flat[i]) end
+  end
   if all then return end
   if value then redis.call('HSET', FLEET, 'job:' .. job, value) else redis.call('HDEL', FLEET, 'job:' .. job) end
 end
@@ -35,11 +41,26 @@ if ARGV[3] == 'resume' then
   return { '1', int(now), int(from), int(now) }
 end
 
+-- The fleet's pauses that have ended, the newest first. Each job records its own ticks of them,
+-- and one that is due once a month does so weeks later.
+local ENDED_KEPT = 8
+local function keep_ended(from, till)
+  local by = redis.call('HMGET', FLEET, 'who', 'why', 'before')
+  local ok, before = pcall(cjson.decode, string.match(by[3] or '', '^%d+|(.*)$') or '')
+  before = ok and type(before) == 'table' and before or {}
+  table.insert(before, 1, { from = int(from), ['until'] = int(till), who = by[1] or '', why = by[2] or '' })
+  before[ENDED_KEPT + 1] = nil
+  redis.call('HSET', FLEET, 'before', int(till) .. '|' .. cjson.encode(before))
+end
+
 -- A pause that follows one whose ticks nobody has recorded yet is the same one, longer.
 if ARGV[3] == 'restore' then
   if from then return { '0', int(now), int(from), int(till or 0) } end
   from = tonumber(ARGV[8])
-elseif not paused and not (till and till > cursor and not all) then
+elseif all and not paused then
+  if from and till and till <= now then keep_ended(from, till) end
+  from = now
+elseif not paused and not (till and till - 1 > cursor) then
   from = now
 end
 till = length > 0 and now + length or 9007199254740991
@@ -48,6 +69,7 @@ redis.call('HSET', key, prefix .. 'from', int(from), prefix .. 'until', int(till
 list(cjson.encode({ from = int(from), ['until'] = int(till), who = who, why = why }))
 if not all then
   redis.call('HSETNX', key, 'v', FORMAT)
-  redis.call('PEXPIRE', key, int(math.max(expire, length + expire)))
+  local keep = math.max(expire, length + expire)
+  if redis.call('PTTL', key) < keep then redis.call('PEXPIRE', key, int(keep)) end
 end
 return { '1', int(now), int(from), int(till) }

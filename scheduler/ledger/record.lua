@@ -36,32 +36,47 @@ local function streams_error(...)
   end
 end
 
--- record_read returns the record as a table, empty when there is none. A record of a newer
--- major format is not ours to judge: the caller must not claim the job.
+-- A record of a newer major format is not ours to judge: the caller must not claim the job.
+local function version_error(v)
+  if tonumber(string.match(v, '^%d+') or 0) > FORMAT then
+    return redis.error_reply('VERSION ' .. RECORD .. ' has format ' .. v .. ', this host knows ' .. FORMAT)
+  end
+end
+
+-- record_read returns the record as a table, empty when there is none.
 local function record_read()
   local flat, err = ask('HGETALL', RECORD)
   if err then return nil, err end
   local r = {}
   for i = 1, #flat, 2 do r[flat[i]] = flat[i + 1] end
-  if r.v and tonumber(string.match(r.v, '^%d+') or 0) > FORMAT then
-    return nil, redis.error_reply('VERSION ' .. RECORD .. ' has format ' .. r.v .. ', this host knows ' .. FORMAT)
-  end
-  return r
+  if r.v then err = version_error(r.v) end
+  return r, err
 end
 
--- epoch returns the random id that this Redis was given by the first script that found
--- none, and the instant of that. Another id than last time tells a daemon that Redis forgot
--- everything, and whoever reads a record knows that nothing older can be in it.
+-- record_some is record_read of what a finish looks at.
+local function record_some(run)
+  local par = 'par:' .. run
+  local v, err = ask('HMGET', RECORD, 'v', 'run_id', 'run_token', 'run_state', 'runs', 'wait_tick', par)
+  if err then return nil, err end
+  if v[1] then err = version_error(v[1]) end
+  return { v = v[1], run_id = v[2], run_token = v[3], run_state = v[4], runs = v[5], wait_tick = v[6], [par] = v[7] }, err
+end
+
+-- epoch returns the random id that this Redis was given by the first script that found none.
+-- Another id than last time tells a daemon that Redis forgot everything. It begins with the
+-- instant it was given: whoever reads a record knows that nothing older can be in it.
 local function epoch(id, now)
   local key = ns .. 'epoch'
   local v, err = get_string(key)
-  if err then return nil, nil, err end
+  if err then return nil, err end
   if not v then
     v = int(now) .. '-' .. id
     redis.call('SET', key, v, 'PX', EPOCH_KEPT)
   end
-  return v, tonumber(string.match(v, '^%d+') or 0)
+  return v
 end
+
+local function epoch_born(v) return tonumber(string.match(v, '^%d+') or 0) end
 
 local function run_key(run) return ns .. 'run:' .. run end
 
@@ -73,14 +88,23 @@ end
 -- note writes fields of a run's own key, which may have expired meanwhile.
 local function note(run, expire, ...)
   redis.call('HSET', run_key(run), ...)
-  redis.call('PEXPIRE', run_key(run), int(expire))
+  redis.call('PEXPIRE', run_key(run), expire)
 end
 
--- add_run appends a flat list of fields to the job's runs and returns the entry's id.
+-- given_up leaves the mark that makes a claim of this run lose which still lies unread in a
+-- connection. It has the field that every start writes, with nothing in it.
+local MARK_KEPT = 600000 -- longer than a request can lie in a connection
+local function given_up(run)
+  drop_run(run)
+  note(run, MARK_KEPT, 'job', '')
+end
+
+-- add_run appends a flat list of fields to the job's runs and returns the entry's id. Without
+-- expire the stream keeps the expiry that it has.
 local function add_run(fields, expire)
-  local id = redis.call('XADD', RUNS, '*', unpack(fields))
-  redis.call('PEXPIRE', RUNS, int(expire))
-  return id
+  local id, err = ask('XADD', RUNS, '*', unpack(fields))
+  if not err and expire then redis.call('PEXPIRE', RUNS, expire) end
+  return id, err
 end
 
 local function id_before(a, b)
@@ -108,7 +132,7 @@ local function add_fail(fields, at, expire)
   fields[#fields + 1] = 'at'
   fields[#fields + 1] = at
   local id = redis.call('XADD', FAILS, '*', unpack(fields))
-  redis.call('PEXPIRE', FAILS, int(expire))
+  redis.call('PEXPIRE', FAILS, expire)
   if redis.call('XLEN', FAILS) > FAILS_KEPT then
     local e, r = oldest(FAILS), oldest(RUNS)
     redis.call('XDEL', FAILS, e[1])
@@ -119,24 +143,37 @@ end
 
 local FAILURE = { failed = true, timed_out = true, lost = true }
 
--- trim_runs drops the oldest runs until `keep` are left; count is how many have a start
--- entry. It returns the new count. A run's end goes as soon as it is the oldest entry after
--- its start has gone; an end that never had a start here (Redis forgot it) is not hurried.
+-- trim_runs drops the oldest runs until `keep` are left, once there are a quarter more: reading
+-- entries is the dear part of it. Count is how many have a start entry; it returns the new count.
+-- A run's end goes as soon as it is the oldest entry after its start has gone; an end that never
+-- had a start here (Redis forgot it) is not hurried.
 local function trim_runs(count, keep)
+  if count <= keep + math.floor(keep / 4) then return count end
   count = math.min(count, redis.call('XLEN', RUNS)) -- the stream may have expired
-  local dropped = false
-  while true do
-    local e = oldest(RUNS)
-    local start = e and field(e, 'ev') == 'start'
-    if not e or (count <= keep and (start or not dropped)) then return count end
-    redis.call('XDEL', RUNS, e[1])
-    if start then
-      count, dropped = count - 1, true
-    else
-      local f = FAILURE[field(e, 'outcome')] and oldest(FAILS)
-      if not f or id_before(e[1], field(f, 'at')) then drop_run(field(e, 'run')) end
+  local dropping = count > keep
+  while dropping do
+    local gone, keys = {}, {}
+    for _, e in ipairs(redis.call('XRANGE', RUNS, '-', '+', 'COUNT', 32)) do
+      local start = field(e, 'ev') == 'start'
+      dropping = not start or count > keep
+      if not dropping then break end
+      gone[#gone + 1] = e[1]
+      if start then
+        count = count - 1
+      else
+        local f = FAILURE[field(e, 'outcome')] and oldest(FAILS)
+        if not f or id_before(e[1], field(f, 'at')) then
+          local run = field(e, 'run')
+          keys[#keys + 1] = run_key(run)
+          keys[#keys + 1] = ns .. 'out:' .. run
+        end
+      end
     end
+    if #gone == 0 then return count end
+    redis.call('XDEL', RUNS, unpack(gone))
+    if #keys > 0 then redis.call('DEL', unpack(keys)) end
   end
+  return count
 end
 
 -- add_skip appends one entry about ticks nobody ran, from first to last. It returns its id.
@@ -148,7 +185,7 @@ local function add_skip(outcome, first, last, count, reason, expire, more)
   end
   for _, v in ipairs(more or {}) do f[#f + 1] = v end
   local id = redis.call('XADD', SKIPS, 'MAXLEN', '~', SKIPS_KEPT, '*', unpack(f))
-  redis.call('PEXPIRE', SKIPS, int(expire))
+  redis.call('PEXPIRE', SKIPS, expire)
   return id
 end
 
@@ -185,10 +222,9 @@ local function rerunnable(r)
     and r.run_kind ~= 'manual' and (tonumber(r.run_reruns) or 0) == 0
 end
 
--- freed tidies up after a lease that was given back, and hints to whoever waits for the lock.
--- Publishing may be forbidden to this user: a hint must not undo what was written.
-local function freed(lock, released)
-  if released then redis.pcall('GETDEL', lock .. ':end') end
+-- freed hints to whoever waits for the lock. Publishing may be forbidden to this user: a hint
+-- must not undo what was written.
+local function freed(lock)
   if type(redis.pcall('GETDEL', lock .. ':wait')) == 'string' then
     redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
   end

@@ -11,6 +11,12 @@ local now = redis_time()
 local ok, err = lease_renew(KEYS[1], ARGV[4], tonumber(ARGV[5]))
 if err then return err end
 local pause = ask('HMGET', RECORD, 'pause_from', 'pause_until') or {}
+local asked_to_end = get_string(KEYS[1] .. ':end') or ''
+if string.sub(asked_to_end, 1, #ARGV[4] + 1) == ARGV[4] .. ' ' then
+  asked_to_end = string.sub(asked_to_end, #ARGV[4] + 2)
+else
+  asked_to_end = '' -- meant for who held the lock before
+end
 return { ok and '1' or '0', int(now), get_string(ns .. 'epoch') or '',
   ask('HGET', run_key(ARGV[3]), 'cancel') or '',
-  get_string(KEYS[1] .. ':end') or '', pause[1] or '', pause[2] or '' }
+  asked_to_end, pause[1] or '', pause[2] or '' }

@@ -222,10 +222,10 @@ func TestAbandon_Repeated(t *testing.T) {
 				c := prepare(t)
 				t.abandon(c)
 				mark := "{t}:run:" + c.Run
-				if t.do("HDEL", mark, "abandoned") == int64(0) && name != "ended" {
+				if t.do("HDEL", mark, "job") == int64(0) && name != "ended" {
 					t.Errorf("%s has no mark, want one: the claim may still arrive", mark)
 				}
-				t.unchangedBy("Abandon()", func() { t.abandon(c); t.do("HDEL", mark, "abandoned") })
+				t.unchangedBy("Abandon()", func() { t.abandon(c); t.do("HDEL", mark, "job") })
 			})
 		}
 	})

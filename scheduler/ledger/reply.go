@@ -25,11 +25,27 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return err
+	return locking.Classify(err)
 }
 
-// commandError returns the error of one plain command; a key that does not exist is none. One
-// of another type matches [locking.ErrConflict] and is named, as by the scripts.
+// execEach is exec for a pipeline about several jobs: a key of another type is no error of it, but
+// of the command alone, for whoever reads that one's answer.
+func execEach(ctx context.Context, pipe redis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	for _, c := range cmds {
+		if err := commandError(c); err != nil && !errors.Is(err, locking.ErrConflict) {
+			return err
+		}
+	}
+	if answer, ok := errors.AsType[redis.Error](err); ok && answer != nil {
+		return nil
+	}
+	return locking.Classify(err)
+}
+
+// commandError returns the error of one plain command; a key that does not exist is none. It
+// is classified as those of scripts are ([locking.Classify]), and a key of another type
+// matches [locking.ErrConflict] and is named, as by them.
 func commandError(c redis.Cmder) error {
 	err := c.Err()
 	switch {
@@ -38,36 +54,52 @@ func commandError(c redis.Cmder) error {
 	case redis.HasErrorPrefix(err, "WRONGTYPE") && len(c.Args()) > 1:
 		return fmt.Errorf("%w: %v holds another type", locking.ErrConflict, c.Args()[1])
 	}
-	return err
+	return locking.Classify(err)
 }
 
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an
-// error, and the claim stays unknown.
+// error that matches [locking.ErrUnavailable], and what was asked for stays unknown.
 type reply struct {
-	what   string
-	fields []string
-	err    error
+	verb, name string
+	fields     []string
+	err        error
 }
 
-func readReply(what string, v any, atLeast int) reply {
+// readReply reads what a script answered; verb and name say of what, in errors.
+func readReply(verb, name string, v any, atLeast int) reply {
 	list, ok := v.([]any)
-	r := reply{what: what}
+	r := reply{verb: verb, name: name}
 	if !ok {
-		r.err = fmt.Errorf("ledger: %s: reply is a %T, not an array", what, v)
+		r.fail("reply is a %T, not an array", v)
 		return r
 	}
+	r.fields = make([]string, 0, len(list))
 	for i, e := range list {
 		s, ok := e.(string)
 		if !ok {
-			r.err = fmt.Errorf("ledger: %s: element %d of the reply is a %T, not a string", what, i, e)
+			r.fail("element %d of the reply is a %T, not a string", i, e)
 			return r
 		}
 		r.fields = append(r.fields, s)
 	}
 	if len(r.fields) < atLeast {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want at least %d", what, len(r.fields), atLeast)
+		r.fail("reply has %d elements, want at least %d", len(r.fields), atLeast)
 	}
 	return r
+}
+
+// fail notes what is wrong with the reply; the first fault stays.
+func (r *reply) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("ledger: %s: %w: %s", r.what(), locking.ErrUnavailable, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *reply) what() string {
+	if r.name == "" {
+		return r.verb
+	}
+	return fmt.Sprintf("%s %q", r.verb, r.name)
 }
 
 func (r *reply) text(i int) string {
@@ -75,7 +107,7 @@ func (r *reply) text(i int) string {
 		return ""
 	}
 	if i >= len(r.fields) {
-		r.err = fmt.Errorf("ledger: %s: reply has %d elements, want one more", r.what, len(r.fields))
+		r.fail("reply has %d elements, want one more", len(r.fields))
 		return ""
 	}
 	return r.fields[i]
@@ -88,7 +120,7 @@ func (r *reply) number(i int) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		r.err = fmt.Errorf("ledger: %s: element %d of the reply is %q, not a number", r.what, i, s)
+		r.fail("element %d of the reply is %q, not a number", i, s)
 	}
 	return n
 }

@@ -38,6 +38,9 @@ func TestDecision_BadReplies(t *testing.T) {
 			if d.Err == nil || !strings.Contains(d.Err.Error(), c.want) || !strings.Contains(d.Err.Error(), `claim "j"`) {
 				t.Errorf("readDecision() = %+v, want an error about claim \"j\" with %q", d, c.want)
 			}
+			if c.reply.Err == nil && !errors.Is(d.Err, locking.ErrUnavailable) {
+				t.Errorf("readDecision() = %v, want ErrUnavailable: the claim may have been won", d.Err)
+			}
 			if err := d.Err; d != (Decision{Err: err}) {
 				t.Errorf("readDecision() = %+v, want nothing but the error", d)
 			}
@@ -115,6 +118,15 @@ func TestClaim_Check(t *testing.T) {
 		"no lock":              {func(c *Claim) { c.Lock = "" }, "Job, Lock, Run and Host"},
 		"no run":               {func(c *Claim) { c.Run = "" }, "Job, Lock, Run and Host"},
 		"no host":              {func(c *Claim) { c.Host = "" }, "Job, Lock, Run and Host"},
+		"a stream of a job":    {func(c *Claim) { c.Job = "j:runs" }, `"j:runs" is no name`},
+		"a job with a slash":   {func(c *Claim) { c.Job = "j/k" }, `"j/k" is no name`},
+		"a lock's counter":     {func(c *Claim) { c.Lock = "j:fence" }, `"j:fence" is no name`},
+		"another slot":         {func(c *Claim) { c.Lock = "{j}" }, `"{j}" is no name`},
+		"a host with a slash":  {func(c *Claim) { c.Host = "a/b" }, `"a/b" is no name`},
+		"a host of a host":     {func(c *Claim) { c.Host = "a@b" }, `"a@b" is no name`},
+		"a job of no host":     {func(c *Claim) { c.Job = "j@" }, `"" is no name`},
+		"the whole fleet":      {func(c *Claim) { c.Job = AllJobs }, `"-" is no name`},
+		"a name of 65":         {func(c *Claim) { c.Job = strings.Repeat("j", 65) }, "is no name"},
 		"no token":             {func(c *Claim) { c.Token = "" }, "0 digits, want 32"},
 		"no lease":             {func(c *Claim) { c.TTL = time.Microsecond }, "TTL is 1µs, want 1ms"},
 		"keys that are gone":   {func(c *Claim) { c.Expire = 0 }, "Expire is 0s, want the TTL of 1m0s"},
@@ -134,6 +146,17 @@ func TestClaim_Check(t *testing.T) {
 				t.Errorf("Claim() of the good one = %+v, want early", got[1])
 			}
 		})
+	}
+}
+
+func TestClaim_CheckLetsNamesPass(t *testing.T) {
+	_, client := redistest.InBubble(t)
+	r := newRig(t, client)
+	for _, name := range []string{"j", "0", "J.k_l-m", "j@web-1", strings.Repeat("j", 64)} {
+		c := r.claim(0, ofJob(name), onLock(name), by("web-1.example"))
+		if err := c.check(); err != nil {
+			t.Errorf("check() of job and lock %q = %v, want no error", name, err)
+		}
 	}
 }
 

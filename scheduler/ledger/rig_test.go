@@ -90,16 +90,16 @@ func (r *rig) tick(n int) time.Time { return r.zero.Add(time.Duration(n) * time.
 // nth is the inverse of tick.
 func (r *rig) nth(t time.Time) int { return int(t.Sub(r.zero) / time.Minute) }
 
-func (r *rig) count(after, until time.Time) (n int, first, last time.Time) {
+func (r *rig) count(after, until time.Time) (ticks Ticks) {
 	for i := -200; i < 200; i++ {
 		if t := r.tick(i); t.After(after) && !t.After(until) {
-			if n++; n == 1 {
-				first = t
+			if ticks.N++; ticks.N == 1 {
+				ticks.First = t
 			}
-			last = t
+			ticks.Last = t
 		}
 	}
-	return n, first, last
+	return ticks
 }
 
 // claim is a claim of job "j" for its nth tick by host "a", under the default policies.

@@ -70,7 +70,7 @@ func (l *Ledger) Renew(ctx context.Context, grants []*Grant) []Renewal {
 			out[i].Err = fmt.Errorf("renew %q: %w", grants[i].Claim.Job, rep.Err)
 			continue
 		}
-		r := readReply(fmt.Sprintf("renew %q", grants[i].Claim.Job), rep.Value, 7)
+		r := readReply("renew", grants[i].Claim.Job, rep.Value, 7)
 		out[i] = Renewal{
 			Renewed: r.text(0) == "1", Now: r.instant(1), Epoch: r.text(2), Cancel: r.text(3), End: r.text(4),
 			PauseFrom: r.text(5), PauseUntil: r.text(6),
@@ -119,7 +119,7 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 	if err != nil {
 		return false, fmt.Errorf("finish %q: %w", c.Job, err)
 	}
-	r := readReply(fmt.Sprintf("finish %q", c.Job), v, 3)
+	r := readReply("finish", c.Job, v, 2)
 	held = r.text(0) == "1"
 	return held, r.err
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -29,6 +30,10 @@ type JobState struct {
 	HolderRun string
 	Token     int64
 	Left      time.Duration // of its lease
+
+	// Err matches locking.ErrConflict where a key of the job holds another type, and names it: what
+	// was to be read there is missing, and the job cannot be claimed. Nil: there is none.
+	Err error
 }
 
 // PausedBy returns the pause that ends last: the one after which the job has ticks again. Nil:
@@ -43,7 +48,8 @@ func (s *JobState) PausedBy() *Hold {
 // futureSlack is how far a cursor may lie ahead of Redis' clock; the claim's rule is the same.
 const futureSlack = time.Second
 
-// State reads the records of jobs, in their order, in two round trips.
+// State reads the records of jobs, in their order, in two round trips. A foreign key of one job is
+// in its Err and leaves the others as they are.
 func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 	if len(jobs) == 0 {
 		return nil, nil
@@ -58,7 +64,10 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		all[i].runs = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", 8)
 		all[i].skips = pipe.XRevRangeN(ctx, l.keys.skips(job), "+", "-", 1)
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	if err := commandError(fleet); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	now := clock.Val()
@@ -71,7 +80,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		}
 	}
 	if pipe.Len() > 0 {
-		if err := exec(ctx, pipe); err != nil {
+		if err := execEach(ctx, pipe); err != nil {
 			return nil, fmt.Errorf("status: leases: %w", err)
 		}
 	}
@@ -100,6 +109,10 @@ func (q *jobReads) state(job string, now time.Time) JobState {
 	s := JobState{
 		Job: job, Known: len(rec) > 0, Cursor: at(rec, "tick"), Since: at(rec, "since"), Waiting: at(rec, "wait_tick"),
 		Pause: activeHold(now, rec["pause_from"], rec["pause_until"], rec["pause_who"], rec["pause_why"]),
+	}
+	s.Err = cmp.Or(commandError(q.record), commandError(q.runs), commandError(q.skips))
+	if q.lease != nil && s.Err == nil {
+		s.Err = commandError(q.lease)
 	}
 	s.Future = s.Cursor.After(now.Add(futureSlack))
 	if rec["run_state"] == "open" {
@@ -167,38 +180,29 @@ func (l *Ledger) Taken(ctx context.Context, table string, tick time.Time) (func(
 	}, nil
 }
 
-// Cursors reads the newest decided tick of each job, in one pipeline; zero where there is none.
-func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []time.Time, now time.Time, err error) {
+// Cursor is the newest decided tick of a job; zero: there is none. Err matches locking.ErrConflict
+// where the record's key holds another type: then it is not known.
+type Cursor struct {
+	Tick time.Time
+	Err  error
+}
+
+// Cursors reads the newest decided tick of each job, in their order and in one pipeline, and Redis'
+// clock. A foreign key of one job leaves the others as they are.
+func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []Cursor, now time.Time, err error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
 	all := make([]*redis.StringCmd, len(jobs))
 	for i, job := range jobs {
 		all[i] = pipe.HGet(ctx, l.keys.record(job), "tick")
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := execEach(ctx, pipe); err != nil {
 		return nil, time.Time{}, fmt.Errorf("cursors: %w", err)
 	}
-	cursors = make([]time.Time, len(jobs))
+	cursors = make([]Cursor, len(jobs))
 	for i, c := range all {
 		ms, _ := strconv.ParseInt(c.Val(), 10, 64)
-		cursors[i] = instant(ms)
+		cursors[i] = Cursor{Tick: instant(ms), Err: commandError(c)}
 	}
 	return cursors, clock.Val(), nil
-}
-
-// Touch keeps the keys of jobs from expiring for as long as expire says, in one pipeline.
-func (l *Ledger) Touch(ctx context.Context, jobs []string, expire func(job string) time.Duration) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	pipe := l.client.Pipeline()
-	for _, job := range jobs {
-		for _, key := range []string{l.keys.record(job), l.keys.runs(job), l.keys.fails(job), l.keys.skips(job)} {
-			pipe.PExpire(ctx, key, expire(job))
-		}
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("touch: %w", err)
-	}
-	return nil
 }

@@ -75,7 +75,7 @@ func TestLedger_Cursors(t *testing.T) {
 	onEach(t, func(t *rig) {
 		t.ran(-3)
 		got, now, err := t.led.Cursors(t.ctx(), []string{"x", "j"})
-		if err != nil || len(got) != 2 || !got[0].IsZero() || !got[1].Equal(t.tick(-3)) {
+		if err != nil || len(got) != 2 || !got[0].Tick.IsZero() || !got[1].Tick.Equal(t.tick(-3)) {
 			t.Errorf("Cursors() = %v, %v, want none, tick -3", got, err)
 		}
 		if d := t.now().Sub(now); d < 0 || d > 5*time.Second {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"rota/locking"
@@ -22,8 +21,13 @@ const AllJobs = "-"
 
 // Pause holds a job's ticks back, or with [AllJobs] the whole fleet's, for as long as length
 // says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
-// it first did, also if the pause before has ended and no host has recorded its ticks yet.
-// Runs are not touched. expire is of the job's record, counted from the pause's end.
+// it first did. So did a job's pause if the one before has ended and no host has recorded its ticks
+// yet; of the fleet the last eight that ended are remembered until each job has recorded its own.
+// Runs are not touched. expire is of the job's record, counted from the pause's end; what
+// is kept longer already stays.
+//
+// A tick that is due at the instant at which the pause begins is inside, and one that is due when
+// it ends is not.
 //
 // The length is rounded up to a whole millisecond. The error is a [*ByError] when by cannot be
 // kept; one that matches [locking.ErrUnavailable] leaves it unknown whether the pause holds, and
@@ -57,31 +61,27 @@ func (l *Ledger) Resume(ctx context.Context, job string, by By) (bool, error) {
 	return r.text(0) == "1", r.err
 }
 
-func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration, more ...any) (reply, error) {
-	what := fmt.Sprintf("%s %q", verb, job)
-	// The script makes its keys of the prefix. Naming one sends it to the server that has their
-	// slot, where there are several.
-	v, err := l.pause.Run(ctx, l.client, []string{l.keys.paused()}, append([]any{
-		l.keys.prefix, job, verb, wireMillis(length), by.Who, by.Why, expire.Milliseconds(),
-	}, more...)...)
-	switch {
-	case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // of the record it is a conflict already
-		return reply{}, fmt.Errorf("%s: %w: %s holds another type", what, locking.ErrConflict, l.keys.paused())
-	case err != nil:
-		return reply{}, fmt.Errorf("%s: %w", what, err)
-	}
-	r := readReply(what, v, 4)
-	return r, r.err
+func (l *Ledger) callPause(ctx context.Context, job, verb string, length time.Duration, by By, expire time.Duration) (reply, error) {
+	call := l.pauseCall(job, verb, length, by, expire)
+	v, err := l.pause.Run(ctx, l.client, call.Keys, call.Args...)
+	return l.readPause(verb, job, locking.Reply{Value: v, Err: err})
 }
 
-// wireMillis rounds up: less than a millisecond must not become 0, which has a meaning of its
-// own in scripts.
-func wireMillis(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d > time.Duration(ms)*time.Millisecond {
-		ms++
+func (l *Ledger) pauseCall(job, verb string, length time.Duration, by By, expire time.Duration, more ...any) locking.Call {
+	return locking.Call{
+		// The script makes its keys of the prefix. Naming one sends it to the server that has their
+		// slot, where there are several.
+		Keys: []string{l.keys.paused()},
+		Args: append([]any{l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, expire.Milliseconds()}, more...),
 	}
-	return ms
+}
+
+func (l *Ledger) readPause(verb, job string, rep locking.Reply) (reply, error) {
+	if rep.Err != nil {
+		return reply{}, fmt.Errorf("%s %q: %w", verb, job, rep.Err)
+	}
+	r := readReply(verb, job, rep.Value, 4)
+	return r, r.err
 }
 
 // DrainHost tells a host to claim nothing any more, or with undo lets it claim again. False:
@@ -119,14 +119,15 @@ func (l *Ledger) hint(ctx context.Context, text string) {
 }
 
 // Reset takes back a job's cursor to Redis' clock, if it lies ahead of that. It returns where it
-// was, zero if there was none; false: it did not lie ahead, and nothing was changed. Ticks
-// up to now count as decided: none of them is caught up. It may be repeated after an error.
+// was, zero if there was none; false: it did not lie ahead. Ticks up to now count as decided: none
+// of them is caught up. The instant since which the job's schedule is in force is taken back as
+// well. It may be repeated after an error.
 func (l *Ledger) Reset(ctx context.Context, job string) (was time.Time, ok bool, err error) {
 	v, err := l.reset.Run(ctx, l.client, []string{l.keys.record(job)}, l.keys.prefix, job)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("reset %q: %w", job, err)
 	}
-	r := readReply(fmt.Sprintf("reset %q", job), v, 3)
+	r := readReply("reset", job, v, 3)
 	ok, was = r.text(0) == "1", r.instant(2)
 	return was, ok, r.err
 }

@@ -107,7 +107,8 @@ func TestLedger_Pause(t *testing.T) {
 			if s := t.state(); !s.Known || s.Pause == nil || s.Pause.Ends() {
 				t.Errorf("State() = %+v, want a record with a pause without an end", s)
 			}
-			for length, want := range map[time.Duration]int64{0: 3600_000, time.Hour: 7200_000} {
+			for i, want := range []int64{3600_000, 7200_000, 7200_000} { // it is never shortened
+				length := []time.Duration{0, time.Hour, 0}[i]
 				t.pauseFor(length, ada)
 				if ttl, ok := t.do("PTTL", "{t}:job:j").(int64); !ok || ttl > want || ttl < want-10_000 {
 					t.Errorf("PTTL of the record after Pause(%s) = %d, want %d ms: an hour after its end", length, ttl, want)
@@ -152,6 +153,29 @@ func TestLedger_Pause(t *testing.T) {
 			}
 			t.resume("j", false)
 			t.want("already", t.claim(0)) // it was due before the pause ended
+		})
+		t.fresh("what ended by itself goes from what every heartbeat brings, with the next word", func(t *rig) {
+			word := map[string]func(){
+				"a pause":              func() { t.pauseFor(time.Hour, bob, "l") },
+				"a pause of the fleet": func() { t.pauseFor(time.Hour, bob, AllJobs) },
+				"a resume":             func() { t.resume("l", true) },
+				"a restore": func() {
+					s := Steering{Paused: map[string]Hold{"m": {By: bob, From: t.now(), Until: t.now().Add(time.Hour)}}}
+					if err := t.led.Restore(t.ctx(), s, t.now(), time.Hour); err != nil {
+						t.Fatal(err)
+					}
+				},
+			}
+			for _, what := range []string{"a pause", "a pause of the fleet", "a resume", "a restore"} {
+				h := t.pauseFor(5*time.Millisecond, ada)
+				t.pauseFor(time.Hour, ada, "k")
+				time.Sleep(time.Until(h.Until) + 20*time.Millisecond)
+				word[what]()
+				got := t.steering().Paused
+				if _, ok := got["j"]; ok || got["k"].By != ada {
+					t.Errorf("after %s: Steering().Paused = %v, want none of j, and that of k", what, got)
+				}
+			}
 		})
 		t.fresh("refuses what cannot be", func(t *rig) {
 			if _, err := t.led.Pause(t.ctx(), "j", -time.Second, ada, time.Hour); err == nil || !strings.Contains(err.Error(), "-1s") {

@@ -3,9 +3,12 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"rota/locking"
 )
 
 // Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
@@ -52,34 +55,44 @@ func (l *Ledger) Steering(ctx context.Context) (Steering, error) {
 
 // Restore writes what was set before Redis forgot back to it, as of now: pauses that have ended
 // are left out, and nothing is overwritten that was set since. Every host may do it, and repeat
-// it after an error, which may have come half way.
+// it after an error, which may have come half way. It takes two round trips, however much there is.
 func (l *Ledger) Restore(ctx context.Context, s Steering, now time.Time, expire time.Duration) error {
+	var calls []locking.Call
+	var jobs []string
 	for job, h := range s.Paused {
-		if !h.Until.After(now) {
-			continue
-		}
-		if err := l.restore(ctx, job, h, now, expire); err != nil {
-			return err
+		if h.Until.After(now) {
+			jobs, calls = append(jobs, job), append(calls, l.restoreCall(job, h, now, expire))
 		}
 	}
+	var faults []error
+	if len(calls) > 0 {
+		for i, r := range l.pause.RunAll(ctx, l.client, calls) {
+			if _, err := l.readPause("restore", jobs[i], r); err != nil {
+				faults = append(faults, err)
+			}
+		}
+	}
+	pipe := l.client.Pipeline()
 	for host, by := range s.Drained {
 		text, err := json.Marshal(by)
 		if err != nil {
 			return fmt.Errorf("ledger: restore: %w", err)
 		}
-		if err := commandError(l.client.HSetNX(ctx, l.keys.drain(), host, text)); err != nil {
-			return fmt.Errorf("restore the drain of %q: %w", host, err)
+		pipe.HSetNX(ctx, l.keys.drain(), host, text)
+	}
+	if pipe.Len() > 0 {
+		if err := exec(ctx, pipe); err != nil {
+			faults = append(faults, fmt.Errorf("restore the drains: %w", err))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
-// restore is Pause as it was set before, unless there is, or was, one since.
-func (l *Ledger) restore(ctx context.Context, job string, h Hold, now time.Time, expire time.Duration) error {
+// restoreCall is Pause as it was set before, unless there is, or was, one since.
+func (l *Ledger) restoreCall(job string, h Hold, now time.Time, expire time.Duration) locking.Call {
 	length := time.Duration(0)
 	if h.Ends() {
 		length = h.Until.Sub(now)
 	}
-	_, err := l.callPause(ctx, job, "restore", length, h.By, expire, millis(h.From))
-	return err
+	return l.pauseCall(job, "restore", length, h.By, expire, millis(h.From))
 }
