@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,31 @@ func TestRerun_Interrupted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The lease is taken away under a run: its own host reports it lost, and the tick is run again.
+func TestRerun_AfterALostLease(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("hosts %d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				j := job(t, "j", "1 0 * * *", f.handlers(time.Hour, time.Second))
+				j.OnCrash = CrashRerun
+				for _, name := range names(n) {
+					f.start(name, nil, j)
+				}
+				until(t, "00:02:00")
+				f.redis.Del("{t}:lock:j")
+				time.Sleep(14 * time.Second)
+				f.wantSays("j", "00:01:00 lost", "00:01:00 succeeded rerun")
+				for _, e := range f.history("j") {
+					if after := e.Won.Sub(instant("00:02:00")); e.Kind == ledger.Rerun && after > 11*time.Second {
+						t.Errorf("the rerun was won %s after the lease had gone, want within ttl + 1 s", after)
+					}
+				}
+			})
+		})
+	}
 }
 
 // The only host is killed and started again: it finds what it left.

@@ -109,7 +109,7 @@ func (s *Scheduler) execute(r *run) {
 	s.release(r)
 	s.room.leave(&r.placed)
 	s.record(r, res, output)
-	s.ended(c.Job)
+	s.ended(c.Job, res.Outcome)
 }
 
 // await waits for the handler. It tells it about its timeout, and goes on without it if it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"rota/jobs"
 	"rota/scheduler/ledger"
 )
 
@@ -280,7 +281,11 @@ func (s *Scheduler) freed(job string) {
 	})
 }
 
-// ended has a job looked at whose run has ended here, if it is on the list.
-func (s *Scheduler) ended(job string) {
+// ended has a job looked at whose run has ended here, if it is on the list, or if its tick may be run
+// again: there may be no other host.
+func (s *Scheduler) ended(job string, outcome jobs.Outcome) {
+	if outcome == jobs.Lost {
+		s.lost(job)
+	}
 	s.tending.poke(time.Now(), func(int) time.Duration { return 0 }, func(name string) bool { return name == job })
 }
