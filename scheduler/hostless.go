@@ -59,7 +59,7 @@ func (s *Scheduler) anyOf(hosts []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.fleet {
-		if mayRun(hosts, h, s.labels[h]) {
+		if MayRun(hosts, h, s.labels[h]) {
 			return true
 		}
 	}

@@ -45,7 +45,7 @@ type Job struct {
 // on is the job as a host has it.
 func (j Job) on(host string, labels []string) Job {
 	switch {
-	case !mayRun(j.Hosts, host, labels):
+	case !MayRun(j.Hosts, host, labels):
 		j.elsewhere = true
 	case j.Scope == ScopeHost:
 		j.Lock = j.LockName() + "@" + host
@@ -57,8 +57,9 @@ func (j Job) on(host string, labels []string) Job {
 // due tells whether the job has ticks on this host.
 func (j *Job) due() bool { return !j.Disabled && !j.elsewhere && j.Schedule != nil }
 
-// mayRun tells whether a host by that name, with these labels, is among those of a job.
-func mayRun(hosts []string, name string, labels []string) bool {
+// MayRun tells whether a host by that name, with these labels, is among those of a job: no hosts are
+// all of them.
+func MayRun(hosts []string, name string, labels []string) bool {
 	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(h string) bool {
 		return h == name || slices.Contains(labels, h)
 	})

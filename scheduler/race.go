@@ -94,7 +94,7 @@ func (s *Scheduler) rivals(j *Job) []string {
 	if len(j.Hosts) == 0 {
 		return s.fleet
 	}
-	return slices.DeleteFunc(slices.Clone(s.fleet), func(h string) bool { return !mayRun(j.Hosts, h, s.labels[h]) })
+	return slices.DeleteFunc(slices.Clone(s.fleet), func(h string) bool { return !MayRun(j.Hosts, h, s.labels[h]) })
 }
 
 // raced tells whether anybody may look what this host has taken of a job's ticks.

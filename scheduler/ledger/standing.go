@@ -2,15 +2,12 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"rota/locking"
 )
 
 // Standing is what a job's record says of ticks that may still want a run, and of the newest run.
@@ -46,16 +43,15 @@ func (l *Ledger) Standings(ctx context.Context, jobs []string) ([]Standing, erro
 	for i, job := range jobs {
 		records[i] = pipe.HMGet(ctx, l.keys.record(job), standingFields()...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	if err := execEach(ctx, pipe); err != nil {
+		return nil, fmt.Errorf("standings: %w", err)
+	}
 	leases := l.client.Pipeline()
 	runs := make([]runReads, len(jobs))
 	for i, job := range jobs {
 		out[i].Job = job
-		if err := commandError(records[i]); errors.Is(err, locking.ErrConflict) {
-			out[i].Err = err
+		if out[i].Err = commandError(records[i]); out[i].Err != nil {
 			continue
-		} else if err != nil {
-			return nil, fmt.Errorf("standings: %w", err)
 		}
 		rec := map[string]string{}
 		for k, name := range standingFields() {
@@ -68,16 +64,13 @@ func (l *Ledger) Standings(ctx context.Context, jobs []string) ([]Standing, erro
 		}
 	}
 	if leases.Len() > 0 {
-		_, _ = leases.Exec(ctx)
+		if err := execEach(ctx, leases); err != nil {
+			return nil, fmt.Errorf("standings: leases: %w", err)
+		}
 	}
 	for i := range out {
-		if out[i].Err != nil {
-			continue
-		}
-		if err := runs[i].into(&out[i]); errors.Is(err, locking.ErrConflict) {
-			out[i].Err = err
-		} else if err != nil {
-			return nil, fmt.Errorf("standings: leases: %w", err)
+		if out[i].Err == nil {
+			out[i].Err = runs[i].into(&out[i])
 		}
 	}
 	return out, nil
