@@ -29,7 +29,8 @@ type fleet struct {
 	redis *miniredis.Miniredis
 	dial  func() (net.Conn, error)
 	led   *ledger.Ledger
-	keep  int // runs in the history; 0: the ledger's default
+	keep  int    // runs in the history; 0: the ledger's default
+	user  string // of Redis, without a password; "": the default user
 
 	mu   sync.Mutex
 	runs []jobs.Run
@@ -49,7 +50,7 @@ func newFleet(t *testing.T) *fleet {
 
 func (f *fleet) client() redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:0", ContextTimeoutEnabled: true, MaxRetries: -1,
+		Addr: "127.0.0.1:0", Username: f.user, ContextTimeoutEnabled: true, MaxRetries: -1,
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.dial() },
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
