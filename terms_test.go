@@ -59,7 +59,7 @@ func TestTerms_HoldEveryValue(t *testing.T) {
 	}
 	var found int
 	for _, s := range tree(t) {
-		for _, v := range valuesOf(s, "Answer", "Outcome", "Overlap", "Misfire", "OnCrash", "Kind") {
+		for _, v := range valuesOf(s, "Answer", "Outcome", "Scope", "Overlap", "Misfire", "OnCrash", "Kind") {
 			found++
 			if !explains(string(page), v) {
 				t.Errorf("%s has the value %q, which %s does not explain", s.path, v, termsFile)
