@@ -60,7 +60,7 @@ func TestTerms_HoldEveryValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := tree(t)
-	for _, typ := range []string{"Answer", "Outcome", "Overlap", "Misfire", "OnCrash", "Kind", "Decided", "Found"} {
+	for _, typ := range []string{"Answer", "Outcome", "Scope", "Overlap", "Misfire", "OnCrash", "Kind", "Decided", "Found"} {
 		var found int
 		for _, s := range sources {
 			for _, v := range valuesOf(s, typ) {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,13 +63,15 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 		s.alarmTwin(f.Before)
 	}
 	s.beaten = true
-	s.compare(f.Hosts)
+	fewer := s.compare(f.Hosts)
 	if s.forgot(ctx, f, last) {
 		return s.beat(ctx, last) // once more: it shows what was written back
 	}
 	s.mu.Lock()
-	s.fleet = s.fleet[:0:0]
+	before := s.fleet
+	s.fleet, s.labels = s.fleet[:0:0], map[string][]string{}
 	for _, h := range f.Hosts {
+		s.labels[h.Name] = h.Labels
 		if !h.Draining && !drained(f.Steering, h.Name) {
 			s.fleet = append(s.fleet, h.Name)
 		}
@@ -80,18 +83,24 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	told := drained(f.Steering, s.opt.Host)
 	changed := told != s.drained
 	s.drained = told
+	fewer = fewer || slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
 	s.mu.Unlock()
+	if fewer {
+		s.lookAll(s.current()) // what another host looked after
+	}
 	switch {
 	case changed && told:
 		s.log.Warn("host drained", "host", s.opt.Host, "effect", "it claims nothing until rota drain --undo")
 	case changed:
 		s.log.Info("host claims again", "host", s.opt.Host)
+		s.lookBack()
 	}
+	s.findHosts(s.current(), time.Now())
 	for _, r := range f.Requests {
 		*last = r.ID
 		s.take(ctx, r)
 	}
-	s.reopen(ctx, f)
+	s.reopen(f.Open)
 	return nil
 }
 
@@ -101,7 +110,7 @@ func (s *Scheduler) self() ledger.Host {
 	defer s.mu.Unlock()
 	return ledger.Host{
 		Name: s.opt.Host, ID: s.id, Version: s.opt.Version, Table: s.table.hash, Labels: s.opt.Labels,
-		ClockOffset: s.clock.offset(), Running: len(s.runs), Draining: s.draining || s.drained,
+		ClockOffset: s.clock.offset(), Running: len(s.runs), MaxRuns: s.opt.MaxRuns, Draining: s.draining || s.drained,
 	}
 }
 
@@ -121,63 +130,47 @@ func (s *Scheduler) alarmTwin(other *ledger.Host) {
 func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 	tab := s.current()
 	job, _ := tab.job(r.Job)
-	if job == nil || s.isStuck(r.Job) {
+	if job == nil || job.elsewhere || s.isStuck(r.Job) {
 		return // a host that has the job, and can run it, answers
 	}
-	asked := r.Asked()
-	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
-	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
-	if job.Disabled {
-		t.claim.Barred = "disabled"
-	}
-	k := rank(job.Name, asked, s.opt.Host, s.claimants())
+	k := rank(job.Name, r.Asked(), s.opt.Host, s.rivals(job))
 	s.spawn(func() {
-		if sleep(ctx, turn(k, stepBase+s.clock.p99())) {
+		if !sleep(ctx, s.turnOf(k)) {
+			return
+		}
+		if t := s.manualTry(tab, job, r); s.room.enter(t) {
 			s.send(ctx, []*try{t})
+		} else {
+			s.room.wait(arrival{table: tab, due: t.due, request: r})
 		}
 	})
 }
 
-// reopen races for ticks that another host won and gave back. The one that gave a tick back
-// waits a second, so that it does not win it again in the same moment.
-func (s *Scheduler) reopen(ctx context.Context, f ledger.Fleet) {
-	tab := s.current()
-	var names []string
-	for _, name := range f.Open {
-		if job, _ := tab.job(name); job != nil && !s.isStuck(name) {
-			names = append(names, name)
-		}
+// manualTry is the claim for a run that a person asked for.
+func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
+	asked := r.Asked()
+	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
+	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
+	if job.Overlap == OverlapAllow {
+		t.claim.Lease = t.claim.Lock + ":" + r.ID // two may be asked for in one second
 	}
-	if len(names) == 0 {
-		return
+	if job.Disabled {
+		t.claim.Barred = "disabled"
 	}
-	call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	states, err := s.opt.Ledger.State(call, names)
-	cancel()
-	if err != nil {
-		return // the set is read again with the next beat
-	}
-	var due []Due
-	for _, st := range states {
-		if j, i := tab.job(st.Job); !st.Open.IsZero() && j.Schedule != nil && !j.Disabled && s.beginReopen(st) {
-			due = append(due, dueAt(j, i, st.Open))
-		}
-	}
-	if len(due) > 0 {
-		s.spawn(func() { s.claimAll(ctx, tab, due) })
-	}
+	return t
 }
 
-// beginReopen tells whether an open tick was not tried yet: the set keeps naming its job until
-// some host has won it.
-func (s *Scheduler) beginReopen(st ledger.JobState) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reopened[st.Job].Equal(st.Open) {
-		return false
+// reopen has the jobs looked at of which a tick was won and given back. The set keeps naming them
+// until some host has won it.
+func (s *Scheduler) reopen(names []string) {
+	tab := s.current()
+	now := time.Now()
+	for _, name := range names {
+		if j, _ := tab.job(name); j != nil {
+			k := s.rankFor(j)
+			s.tending.add(name, k, now.Add(s.turnOf(k)))
+		}
 	}
-	s.reopened[st.Job] = st.Open
-	return true
 }
 
 // listen makes the heart beat at once when a script hints that there is something to see.
@@ -196,9 +189,12 @@ func (s *Scheduler) listen(ctx context.Context) {
 			case "lost":
 				job, rest, _ := strings.Cut(name, " ")
 				run, host, _ := strings.Cut(rest, " ")
+				s.lost(job)
 				s.log.Warn("run lost", "job", job, "run", run, "host", host, "outcome", "lost",
 					"reason", "its lease ended and its host reported no outcome")
-			case "cancel":
+			case "free":
+				s.freed(name)
+			case "cancel", "end":
 				if s.runsHere(name) {
 					s.keeper.RenewNow() // the renewal brings who asked, and why
 				}
@@ -206,6 +202,14 @@ func (s *Scheduler) listen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// lost has a job looked at of which a run is recorded as lost, if its tick may be run again.
+func (s *Scheduler) lost(name string) {
+	if j, _ := s.current().job(name); j != nil && j.OnCrash == CrashRerun {
+		k := s.rankFor(j)
+		s.tending.add(name, k, time.Now().Add(s.turnOf(k)))
 	}
 }
 
@@ -222,8 +226,9 @@ func (s *Scheduler) runsHere(id string) bool {
 }
 
 // compare reports hosts that went without leaving, and hosts whose table is another than this
-// one's: a job that both have at different times runs at both.
-func (s *Scheduler) compare(hosts []ledger.Host) {
+// one's: a job that both have at different times runs at both. It tells whether a host has gone,
+// whichever way.
+func (s *Scheduler) compare(hosts []ledger.Host) (fewer bool) {
 	s.mu.Lock()
 	was, own := s.seen, s.table.hash
 	s.seen = map[string]ledger.Host{}
@@ -240,7 +245,11 @@ func (s *Scheduler) compare(hosts []ledger.Host) {
 	s.strange = text
 	s.mu.Unlock()
 	for name, h := range was {
-		if _, ok := now[name]; !ok && !h.Draining && name != s.opt.Host {
+		if _, ok := now[name]; ok || name == s.opt.Host {
+			continue
+		}
+		fewer = true
+		if !h.Draining {
 			s.log.Warn("host went away", "host", name, "last", h.Beat, "running", h.Running)
 		}
 	}
@@ -250,6 +259,7 @@ func (s *Scheduler) compare(hosts []ledger.Host) {
 	case news:
 		s.log.Info("hosts have the same table again", "table", own)
 	}
+	return fewer
 }
 
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is
@@ -260,9 +270,14 @@ func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
 		s.keeper.RenewNow()
 	}
 	if s.redis.heard(s.log, err) {
-		select {
-		case s.returned <- struct{}{}:
-		default:
-		}
+		s.lookBack()
+	}
+}
+
+// lookBack makes the loop look for ticks that could not be claimed until now.
+func (s *Scheduler) lookBack() {
+	select {
+	case s.returned <- struct{}{}:
+	default: // it will
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ type fleet struct {
 	redis *miniredis.Miniredis
 	dial  func() (net.Conn, error)
 	led   *ledger.Ledger
+	keep  int    // runs in the history; 0: the ledger's default
+	user  string // of Redis, without a password; "": the default user
 
 	mu   sync.Mutex
 	runs []jobs.Run
@@ -47,7 +50,7 @@ func newFleet(t *testing.T) *fleet {
 
 func (f *fleet) client() redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:0", ContextTimeoutEnabled: true, MaxRetries: -1,
+		Addr: "127.0.0.1:0", Username: f.user, ContextTimeoutEnabled: true, MaxRetries: -1,
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.dial() },
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -87,7 +90,7 @@ type host struct {
 func (f *fleet) start(name string, change func(*Options), table ...Job) *host {
 	f.t.Helper()
 	c := f.client()
-	led, err := ledger.New(c, ledger.Options{Namespace: "t"})
+	led, err := ledger.New(c, ledger.Options{Namespace: "t", Keep: f.keep})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -144,6 +147,32 @@ func (f *fleet) history(job string) []ledger.Entry {
 	}
 	slices.Reverse(e)
 	return e
+}
+
+// says is a job's history in short, oldest first: of each entry the tick or the range, the
+// outcome, and of a run its kind, unless that is the usual one.
+func (f *fleet) says(job string) []string {
+	f.t.Helper()
+	var out []string
+	for _, e := range f.history(job) {
+		line := e.Tick.Format("15:04:05") + " " + e.Outcome
+		if e.Count > 0 {
+			line = fmt.Sprintf("%s…%s (%d) %s", e.Tick.Format("15:04:05"), e.Until.Format("15:04:05"), e.Count, e.Outcome)
+		}
+		if e.Run != "" && e.Kind != ledger.Scheduled {
+			line += " " + string(e.Kind)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// wantSays compares says, line by line.
+func (f *fleet) wantSays(job string, want ...string) {
+	f.t.Helper()
+	if got := f.says(job); !slices.Equal(got, want) {
+		f.t.Errorf("%s: the history says\n  %s\nwant\n  %s", job, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
 }
 
 // accounts checks the promise for the ticks of one job in (from, until]: each ran once, or an

@@ -59,7 +59,7 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 		case a.Cancel != "":
 			r.cancel(fmt.Errorf("%w by %s", jobs.ErrCancelled, a.Cancel))
 		case a.End != "":
-			r.cancel(fmt.Errorf("%w: %s", jobs.ErrCancelled, a.End))
+			r.cancel(fmt.Errorf("%w: %s", jobs.ErrCancelled, wordsOf(a.End)))
 		}
 	}
 	return errs

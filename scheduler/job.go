@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"rota/jobs"
@@ -15,6 +16,7 @@ type Job struct {
 	Name     string             // as [ledger.CheckName] wants it
 	Schedule *schedule.Schedule // nil only for a job that runs by hand alone
 	Handler  jobs.Handler
+	Counts   bool // a run takes one of the places of Options.MaxRuns; for programs and requests
 	Disabled bool // never due; can still be triggered with force
 
 	// Definition is a hash of everything that decides what runs, so that the ledger can tell
@@ -23,15 +25,52 @@ type Job struct {
 	Definition   string
 	ScheduleHash string
 
+	Scope Scope
+	Hosts []string // names or labels of the hosts that may run it, one match is enough; none: all
+
 	Lock string // the lock's name, likewise; "" is the job's own
 
 	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	StartDeadline time.Duration // how late a tick may start; 0: half the gap to the next tick, within 5 s … 1 h
 	Splay         time.Duration // the start is delayed by a hash of the name, below this; 0: not at all
 
-	Overlap Overlap
-	Misfire Misfire
-	OnCrash OnCrash
+	Overlap     Overlap
+	MaxParallel int // runs at once under OverlapAllow; 0: 10
+	Misfire     Misfire
+	OnCrash     OnCrash
+
+	elsewhere bool // this host may not run it
+}
+
+// on is the job as a host has it.
+func (j Job) on(host string, labels []string) Job {
+	switch {
+	case !MayRun(j.Hosts, host, labels):
+		j.elsewhere = true
+	case j.Scope == ScopeHost:
+		j.Lock = j.LockName() + "@" + host
+		j.Name += "@" + host
+	}
+	return j
+}
+
+// due tells whether the job has ticks on this host.
+func (j *Job) due() bool { return !j.Disabled && !j.elsewhere && j.Schedule != nil }
+
+// MayRun tells whether a host by that name, with these labels, is among those of a job: no hosts are
+// all of them.
+func MayRun(hosts []string, name string, labels []string) bool {
+	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(h string) bool {
+		return h == name || slices.Contains(labels, h)
+	})
+}
+
+// maxParallel is how many runs of the job may overlap, where its policy lets them.
+func (j *Job) maxParallel() int {
+	if j.MaxParallel > 0 {
+		return j.MaxParallel
+	}
+	return 10
 }
 
 // LockName is the name of the lock that a run of the job holds.

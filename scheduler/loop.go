@@ -29,6 +29,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 	p := newPlanner(tab.jobs, last)
 	defer func() { p.stop() }()
 	s.catchUp(ctx, tab, last)
+	s.lookAll(tab)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -36,9 +37,11 @@ func (s *Scheduler) loop(ctx context.Context) {
 		case <-timer.C:
 		case <-s.returned:
 			s.catchUp(ctx, tab, s.clock.Now())
+			s.lookAll(tab)
 		case <-s.reloaded:
 			tab = s.current()
 			p.restart(tab.jobs, last) // what is due since then is due in the new table too
+			s.lookAll(tab)
 		case <-ctx.Done():
 			return
 		}
@@ -53,6 +56,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 			s.log.Warn("time passed unseen", "by", now.Sub(last))
 			p.restart(tab.jobs, now)
 			s.catchUp(ctx, tab, now)
+			s.lookAll(tab)
 		}
 		last = now
 		s.race(ctx, tab, newestOfEach(p.take(now)))
@@ -101,7 +105,8 @@ func (s *Scheduler) overdue(ctx context.Context, tab *table, now time.Time) []Du
 	var due []Due
 	var names []string
 	for i := range tab.jobs {
-		if d, ok := newest(&tab.jobs[i], i, now); ok {
+		// What is caught up is looked after as all that is left over.
+		if d, ok := newest(&tab.jobs[i], i, now); ok && !(catchesUp(d.Job) && now.After(d.Deadline)) {
 			due = append(due, d)
 			names = append(names, d.Job.Name)
 		}

@@ -48,7 +48,7 @@ func TestManual_RunLeavesATickWithSplay(t *testing.T) {
 		j.StartDeadline = 20 * time.Minute
 		f.start("h0", nil, j)
 		tick := time.Now().UTC().Truncate(time.Hour).Add(time.Hour)
-		time.Sleep(time.Until(tick.Add(j.splay() - time.Second)))
+		time.Sleep(time.Until(tick.Add(j.Delay() - time.Second)))
 		if _, err := f.led.Ask(t.Context(), ledger.Request{Job: "j", Who: "test"}); err != nil {
 			t.Fatal(err)
 		}

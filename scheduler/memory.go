@@ -64,6 +64,21 @@ func drained(s ledger.Steering, host string) bool {
 	return ok
 }
 
+// isDrained tells whether this host was told to claim nothing.
+func (s *Scheduler) isDrained() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drained
+}
+
+// isPaused tells whether a job is paused, as far as the last heartbeat knows.
+func (s *Scheduler) isPaused(job string) bool {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steering.Paused[job].Active(now) || s.steering.Paused[ledger.AllJobs].Active(now)
+}
+
 // beatSoon makes the heart beat now.
 func (s *Scheduler) beatSoon() {
 	select {

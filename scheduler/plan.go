@@ -23,16 +23,17 @@ type Due struct {
 
 // Plan yields the ticks of jobs that start after `after`, in the order of their start; of
 // those of one instant, in the order of the table. It is pure and ends only if every schedule
-// does. Disabled jobs and jobs without a schedule have no ticks.
+// does. Jobs that are disabled, have no
+// schedule or are another host's have no ticks.
 func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 	return func(yield func(Due) bool) {
 		q := make(planQueue, 0, len(jobs))
 		for i := range jobs {
 			j := &jobs[i]
-			if j.Disabled || j.Schedule == nil {
+			if !j.due() {
 				continue
 			}
-			from := after.Add(-j.splay())
+			from := after.Add(-j.Delay())
 			if tick, ok := j.Schedule.Next(from); ok {
 				prev, _ := j.Schedule.Prev(tick)
 				q = append(q, newDue(j, i, prev, tick))
@@ -57,10 +58,15 @@ func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 // newest returns the last tick of a job that starts at or before now. ok is false if there was
 // none. Its start deadline may have passed.
 func newest(j *Job, index int, now time.Time) (d Due, ok bool) {
-	if j.Disabled || j.Schedule == nil {
+	if !j.due() {
 		return Due{}, false
 	}
-	tick, ok := j.Schedule.Prev(now.Add(-j.splay() + 1))
+	return last(j, index, now)
+}
+
+// last is newest also for a job that has no ticks on this host. It has a schedule.
+func last(j *Job, index int, now time.Time) (d Due, ok bool) {
+	tick, ok := j.Schedule.Prev(now.Add(-j.Delay() + 1))
 	if !ok {
 		return Due{}, false
 	}
@@ -74,12 +80,12 @@ func dueAt(j *Job, index int, tick time.Time) Due {
 }
 
 func newDue(j *Job, index int, prev, tick time.Time) Due {
-	d := Due{Job: j, Index: index, Tick: tick, Prev: prev, At: tick.Add(j.splay())}
+	d := Due{Job: j, Index: index, Tick: tick, Prev: prev, At: tick.Add(j.Delay())}
 	if next, ok := j.Schedule.Next(tick); ok {
 		d.Next = next
 	}
 	d.Deadline = d.At.Add(startDeadline(j.StartDeadline, tick, d.Next))
-	if at := d.Next.Add(j.splay()); !d.Next.IsZero() && d.Deadline.After(at) {
+	if at := d.Next.Add(j.Delay()); !d.Next.IsZero() && d.Deadline.After(at) {
 		d.Deadline = at
 	}
 	return d
@@ -98,9 +104,9 @@ func startDeadline(set time.Duration, tick, next time.Time) time.Duration {
 	return min(max(next.Sub(tick)/2, least), most)
 }
 
-// splay is the job's own share of its Splay: a hash of the name, so that it is the same on
-// every host and after every restart.
-func (j *Job) splay() time.Duration {
+// Delay is how long after its ticks the job starts: its own share of its Splay, by a hash of the
+// name, so that it is the same on every host, for every tick and after every restart.
+func (j *Job) Delay() time.Duration {
 	if j.Splay <= 0 {
 		return 0
 	}

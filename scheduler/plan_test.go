@@ -57,7 +57,7 @@ func TestPlan_AfterIsExclusiveAndPrevIsTheTickBefore(t *testing.T) {
 func TestPlan_SplayDelaysTheStartNotTheTick(t *testing.T) {
 	j := job(t, "a", "* * * * *", nil)
 	j.Splay = 30 * time.Second
-	delay := j.splay()
+	delay := j.Delay()
 	if delay <= 0 || delay >= j.Splay {
 		t.Fatalf("splay of %q is %s, want within (0, %s): choose another name", j.Name, delay, j.Splay)
 	}
@@ -78,24 +78,54 @@ func TestPlan_EndsWithItsSchedules(t *testing.T) {
 func TestDue_Deadline(t *testing.T) {
 	for _, c := range []struct {
 		name, spec string
-		set        time.Duration
-		want       time.Duration
+		set, splay time.Duration
+		want       time.Duration // after tick and splay
 	}{
-		{"half the gap", "0 * * * *", 0, 30 * time.Minute},
-		{"at most an hour", "0 0 * * *", 0, time.Hour},
-		{"at least 5 s, and never past the next tick", "*/2 * * * * *", 0, 2 * time.Second},
-		{"at least 5 s", "*/8 * * * * *", 0, 5 * time.Second},
-		{"as set", "0 * * * *", 50 * time.Minute, 50 * time.Minute},
-		{"as set, but not past the next tick", "0 * * * *", 3 * time.Hour, time.Hour},
+		{"half the gap", "0 * * * *", 0, 0, 30 * time.Minute},
+		{"at most an hour", "0 0 * * *", 0, 0, time.Hour},
+		{"at least 5 s, and never past the next tick", "*/2 * * * * *", 0, 0, 2 * time.Second},
+		{"at least 5 s", "*/8 * * * * *", 0, 0, 5 * time.Second},
+		{"as set", "0 * * * *", 50 * time.Minute, 0, 50 * time.Minute},
+		{"as set, but not past the next tick", "0 * * * *", 3 * time.Hour, 0, time.Hour},
+		{"half the gap, after the splay", "0 * * * *", 0, 50 * time.Minute, 30 * time.Minute},
+		{"as set, after the splay, and until the next tick starts", "0 * * * *", 3 * time.Hour, 50 * time.Minute, time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := job(t, "a", c.spec, nil)
-			j.StartDeadline = c.set
-			d := dueAt(&j, 0, at("2026-01-01 00:00:00"))
-			if got := d.Deadline.Sub(d.At); got != c.want {
-				t.Errorf("deadline of %q with start_deadline %s is %s after the tick, want %s", c.spec, c.set, got, c.want)
+			j.StartDeadline, j.Splay = c.set, c.splay
+			tick := at("2026-01-01 00:00:00")
+			d := dueAt(&j, 0, tick)
+			if got := d.Deadline.Sub(tick.Add(j.Delay())); got != c.want || !d.Tick.Equal(tick) || d.At.Sub(tick) != j.Delay() {
+				t.Errorf("deadline of %q with start_deadline %s and splay %s is %s after the start, want %s; tick %s starts at %s",
+					c.spec, c.set, c.splay, got, c.want, d.Tick, d.At)
 			}
 		})
+	}
+}
+
+// The splay of a job is its own and the same wherever it is asked for; those of many jobs are spread.
+func TestJob_DelayIsAHashOfTheName(t *testing.T) {
+	const splay = 10 * time.Minute
+	minutes := map[time.Duration]int{}
+	for i := range 1000 {
+		j := Job{Name: fmt.Sprintf("job-%d", i), Splay: splay}
+		other := Job{Name: j.Name, Splay: splay, Definition: "edited"}
+		d := j.Delay()
+		if d != other.Delay() || d < 0 || d >= splay {
+			t.Fatalf("%s starts %s after its tick, and %s when it is edited; want the same, below %s", j.Name, d, other.Delay(), splay)
+		}
+		minutes[d/time.Minute]++
+	}
+	for m, n := range minutes {
+		if n < 50 || n > 150 {
+			t.Errorf("%d of 1000 jobs start in minute %d of 10, want about 100", n, m)
+		}
+	}
+	if d := (&Job{Name: "a"}).Delay(); d != 0 {
+		t.Errorf("without a splay the delay is %s, want none", d)
+	}
+	if d := (&Job{Name: "a", Splay: time.Millisecond / 2}).Delay(); d != 0 {
+		t.Errorf("with a splay below a millisecond the delay is %s, want none", d)
 	}
 }
 

@@ -1,5 +1,20 @@
 package scheduler
 
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scope says on how many hosts a tick runs.
+type Scope string
+
+// The scopes. The zero value is ScopeOnce.
+const (
+	ScopeOnce Scope = "once" // on one host of the fleet
+	ScopeHost Scope = "host" // on every host: each has a job NAME@HOST, and a lock LOCK@HOST, of its own
+)
+
 // Overlap says what happens to a tick whose lock is still held.
 type Overlap string
 
@@ -29,3 +44,14 @@ const (
 	CrashSkip  OnCrash = "skip"  // the run is lost
 	CrashRerun OnCrash = "rerun" // another host runs the tick once more, under a higher token
 )
+
+// wordsOf puts what a script asks of a run into words: it knows instants in milliseconds.
+func wordsOf(end string) string {
+	const replaced = "replaced by tick "
+	text, ok := strings.CutPrefix(end, replaced)
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		return end
+	}
+	return replaced + time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}

@@ -22,6 +22,7 @@ type presence struct {
 	mu    sync.Mutex
 	since time.Time // of the first failure since the last answer; zero: there was none
 	told  time.Time // when the log said last that it is away; zero: it did not
+	last  time.Time // when it was seen away last, over all absences
 	fails int       // since the last answer
 }
 
@@ -36,6 +37,7 @@ func (p *presence) heard(log *slog.Logger, err error) (back bool) {
 	if err == nil {
 		back = !p.told.IsZero()
 		if back {
+			p.last = time.Now()
 			log.Info("redis came back", "after", time.Since(p.since).Round(time.Millisecond), "failures", p.fails)
 		}
 		p.since, p.told, p.fails = time.Time{}, time.Time{}, 0
@@ -53,4 +55,11 @@ func (p *presence) heard(log *slog.Logger, err error) (back bool) {
 		log.Warn("redis is still away", "since", p.since, "err", err)
 	}
 	return false
+}
+
+// awayWithin tells whether Redis was away at any moment of the last d.
+func (p *presence) awayWithin(d time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.told.IsZero() || !p.last.IsZero() && time.Since(p.last) < d
 }

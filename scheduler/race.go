@@ -13,11 +13,10 @@ func (s *Scheduler) race(ctx context.Context, tab *table, due []Due) {
 	if len(due) == 0 {
 		return
 	}
-	hosts := s.claimants()
 	step := stepBase + s.clock.p99()
 	byRank := map[int][]Due{}
 	for _, d := range due {
-		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, hosts), lastStep)
+		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, s.rivals(d.Job)), lastStep)
 		byRank[r] = append(byRank[r], d)
 	}
 	start := time.Now()
@@ -51,6 +50,7 @@ func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
 			return false
 		}
 		s.know(d.Job.Name, d.Tick)
+		s.guard(d.Job, d.Tick)
 		s.log.Debug("left tick to another host", "job", d.Job.Name, "tick", d.Tick)
 		return true
 	})
@@ -69,9 +69,14 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			tries := make([]*try, len(chunk))
-			for i, d := range chunk {
-				tries[i] = s.newTry(tab, d)
+			tries := make([]*try, 0, len(chunk))
+			for _, d := range chunk {
+				if t := s.newTry(tab, d); s.room.enter(t) {
+					tries = append(tries, t)
+				} else {
+					s.log.Debug("tick waits", "job", d.Job.Name, "tick", d.Tick, "reason", "the host is full", "max_runs", s.opt.MaxRuns)
+					s.room.wait(arrival{table: tab, due: d})
+				}
 			}
 			s.send(ctx, tries)
 		})
@@ -79,16 +84,22 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 	wg.Wait()
 }
 
-// claimants are the hosts that may claim: seen lately, and not draining.
-func (s *Scheduler) claimants() []string {
+// rivals are the hosts that may claim ticks of a job: seen lately, not draining, and its own.
+func (s *Scheduler) rivals(j *Job) []string {
+	if j.Scope == ScopeHost {
+		return nil // nobody else
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fleet
+	if len(j.Hosts) == 0 {
+		return s.fleet
+	}
+	return slices.DeleteFunc(slices.Clone(s.fleet), func(h string) bool { return !MayRun(j.Hosts, h, s.labels[h]) })
 }
 
-// raced tells whether anybody may look what this host has taken.
-func (s *Scheduler) raced() bool {
-	return slices.ContainsFunc(s.claimants(), func(h string) bool { return h != s.opt.Host })
+// raced tells whether anybody may look what this host has taken of a job's ticks.
+func (s *Scheduler) raced(j *Job) bool {
+	return slices.ContainsFunc(s.rivals(j), func(h string) bool { return h != s.opt.Host })
 }
 
 // sleep waits and tells whether ctx still lasts.

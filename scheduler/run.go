@@ -20,21 +20,27 @@ const abandonAfterKill = time.Second
 func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
 	s.mu.Lock()
-	draining := s.draining
-	if !draining {
+	why := ""
+	switch {
+	case s.draining:
+		why = "draining"
+	case !s.room.enter(t):
+		why = hostsFull // it was claimed only to record that
+	default:
 		s.handling.Add(1)
 	}
 	s.mu.Unlock()
 	log := s.log.With("job", c.Job, "tick", c.Tick, "run", c.Run, "token", a.Fence)
-	if draining {
-		log.Info("win given back", "reason", "draining")
-		s.giveBack(t, "draining")
+	if why != "" {
+		log.Info("win given back", "reason", why)
+		s.room.leave(&t.placed)
+		s.giveBack(t, why)
 		return
 	}
 	r := &run{
 		job: job, log: log,
 		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
-		kill:  make(chan struct{}),
+		kill:  make(chan struct{}), placed: t.placed,
 	}
 	r.ctx, r.cancel = context.WithCancelCause(s.handlers)
 	s.hold(r, a.sent)
@@ -42,6 +48,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		r.lease.Stop()
 		s.release(r)
 		s.handling.Done()
+		s.room.leave(&r.placed)
 		r.cancel(nil)
 		log.Warn("win given back", "reason", "the answer came after its trust deadline")
 		s.giveBack(t, "the answer came too late")
@@ -59,13 +66,14 @@ type run struct {
 	ctx    context.Context // the handler's
 	cancel context.CancelCauseFunc
 	kill   chan struct{} // closed by watch alone
+	placed bool          // it has a place of the room
 }
 
 // execute runs the handler under the lease and records how it ended.
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", c.Kind)
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
 
 	output := jobs.NewOutput(s.opt.OutputBytes)
 	lines := jobs.NewLines(func(line string, continued bool) {
@@ -99,7 +107,9 @@ func (s *Scheduler) execute(r *run) {
 	<-watched
 	r.lease.Stop()
 	s.release(r)
+	s.room.leave(&r.placed)
 	s.record(r, res, output)
+	s.ended(c.Job, res.Outcome)
 }
 
 // await waits for the handler. It tells it about its timeout, and goes on without it if it
@@ -166,6 +176,8 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		attrs = append(attrs, "reason", e.Reason)
 	}
 	r.log.Log(context.Background(), level, "run ended", attrs...)
+	s.recording(r, true)
+	defer s.recording(r, false)
 	wait := firstBackoff
 	for {
 		var held bool
@@ -185,7 +197,8 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
 			return
 		}
-		wait = min(2*wait, longest)
+		// Whoever would run the tick again waits for the outcome, for one RenewEvery.
+		wait = min(2*wait, longest, s.opt.RenewEvery/2)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type Options struct {
 	FailFast   bool          // a run ends at the first renewal that fails
 	OpTimeout  time.Duration // of any one call to Redis; 0: 1.5 s
 
+	MaxRuns     int           // at once on this host, of jobs that count, manual ones too; 0: 4 × CPUs
 	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
@@ -61,15 +63,18 @@ type Scheduler struct {
 	clock  *fleetClock
 	redis  presence
 
-	beaten   bool          // there was a heartbeat; the heart's alone
-	told     string        // the epoch of a Redis that forgot, as logged last; the heart's alone
-	contact  chan struct{} // closed when Redis has answered for the first time
+	beaten   bool                 // there was a heartbeat; the heart's alone
+	told     string               // the epoch of a Redis that forgot, as logged last; the heart's alone
+	hostless map[string]*hostless // jobs that no host may run; the heart's alone
+	contact  chan struct{}        // closed when Redis has answered for the first time
 	beatNow  chan struct{}
 	reloaded chan struct{} // the loop shall look at the table
-	returned chan struct{} // Redis is back
+	returned chan struct{} // Redis is back, or this host may claim again
 	killed   chan struct{} // closed by Kill
 	killing  sync.Once
 
+	tending  *tending                  // jobs with ticks that the plan does not bring
+	room     *room                     // for runs
 	calls    chan struct{}             // room for single claims and outcomes under way
 	progress atomic.Pointer[time.Time] // of the loop
 
@@ -83,6 +88,7 @@ type Scheduler struct {
 
 	mu       sync.Mutex           // guards what follows
 	fleet    []string             // hosts that may claim; replaced, never changed
+	labels   map[string][]string  // of every host that is there, likewise
 	table    *table               // in force
 	since    time.Time            // when Redis was first reached, by its clock
 	draining bool                 // this daemon ends
@@ -93,8 +99,8 @@ type Scheduler struct {
 	decided  map[string]time.Time // the newest tick known decided, by job
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
-	reopened map[string]time.Time // the open tick last tried, by job
 	runs     map[locking.Token]*run
+	records  map[string]bool // runs that have ended here and whose outcome Redis has not taken yet
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last
 	seen     map[string]ledger.Host // at the last heartbeat
@@ -107,13 +113,16 @@ func New(opt Options) (*Scheduler, error) {
 	opt.OpTimeout = orDuration(opt.OpTimeout, 1500*time.Millisecond)
 	opt.StopGrace = orDuration(opt.StopGrace, 30*time.Second)
 	opt.MaxAge = orDuration(opt.MaxAge, 14*24*time.Hour)
+	if opt.MaxRuns == 0 {
+		opt.MaxRuns = 4 * runtime.GOMAXPROCS(0)
+	}
 	if opt.OutputBytes == 0 {
 		opt.OutputBytes = 16 << 10
 	}
 	if opt.Urgent == nil {
 		opt.Urgent = opt.Ledger
 	}
-	tab, err := newTable(opt.Jobs, opt.Table)
+	tab, err := newTable(opt.Jobs, opt.Table, opt.Host, opt.Labels)
 	if err := errors.Join(opt.check(), err); err != nil {
 		return nil, err
 	}
@@ -121,7 +130,7 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -168,6 +177,9 @@ func (o *Options) check() error {
 	if least := LeastTTL(o.RenewEvery, o.LossGrace, o.OpTimeout); o.TTL > 0 && o.TTL < least {
 		faults = append(faults, fmt.Errorf("scheduler: TTL is %s, want %s or more: a lease must outlast three renewals, the grace and a call", o.TTL, least))
 	}
+	if o.MaxRuns < 0 {
+		faults = append(faults, fmt.Errorf("scheduler: MaxRuns is %d, want 0 or more", o.MaxRuns))
+	}
 	return errors.Join(faults...)
 }
 
@@ -198,8 +210,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	heart.Go(func() { s.listen(beating) })
 	heart.Go(func() { s.touch(beating) })
 
+	var tending sync.WaitGroup
+	tending.Go(func() { s.tend(ctx) })
+	tending.Go(func() { s.door(ctx) })
 	s.loop(ctx)
 	<-ctx.Done()
+	tending.Wait()
 	s.drain()
 
 	stopBeating()

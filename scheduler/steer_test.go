@@ -110,6 +110,26 @@ func TestSteer_DrainedHostClaimsNothing(t *testing.T) {
 	})
 }
 
+// What became due while the only host was drained still runs within its start deadline.
+func TestSteer_UndrainedWithinTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "0 * * * *", f.handler(time.Second))
+		f.start("h0", nil, j)
+		until(t, "01:30:00")
+		if _, err := f.led.DrainHost(t.Context(), "h0", false, tester); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "02:10:00")
+		f.wantSays("j", "01:00:00 succeeded")
+		if _, err := f.led.DrainHost(t.Context(), "h0", true, tester); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "02:10:05")
+		f.wantSays("j", "01:00:00 succeeded", "02:00:00 succeeded")
+	})
+}
+
 // A cancelled run ends within a second wherever it is, and says who cancelled it.
 func TestSteer_Cancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

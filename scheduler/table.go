@@ -3,13 +3,15 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"rota/scheduler/ledger"
 )
 
-// table is the cron table in force. It is replaced as a whole and never changed: whoever holds
-// one, a race or a run, goes on with it. Since alone is the scheduler's, and guarded by its lock.
+// table is the cron table in force, as this host has it. It is replaced as a whole and never changed:
+// whoever holds one, a race or a run, goes on with it. Since alone is the scheduler's, and guarded by
+// its lock.
 type table struct {
 	jobs []Job
 	hash string
@@ -20,24 +22,29 @@ type table struct {
 	since map[string]time.Time
 }
 
-func newTable(jobs []Job, hash string) (*table, error) {
-	t := &table{jobs: jobs, hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
+// newTable makes the table of a host out of that of the fleet. Each job keeps its place.
+func newTable(jobs []Job, hash, host string, labels []string) (*table, error) {
+	t := &table{jobs: slices.Clone(jobs), hash: hash, at: map[string]int{}, since: map[string]time.Time{}}
 	var faults []error
-	for i := range jobs {
+	given := map[string]bool{}
+	for i := range t.jobs {
+		// Names are checked as they were given: each host's own have an @ in them.
 		j := &jobs[i]
-		switch _, twice := t.at[j.Name]; {
+		t.jobs[i] = j.on(host, labels)
+		switch {
 		case j.Name == "":
 			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))
 		case ledger.CheckName(j.Name) != nil:
 			faults = append(faults, fmt.Errorf("scheduler: job %d: %w", i, ledger.CheckName(j.Name)))
 		case ledger.CheckName(j.LockName()) != nil:
 			faults = append(faults, fmt.Errorf("scheduler: job %q: Lock: %w", j.Name, ledger.CheckName(j.Lock)))
-		case twice:
+		case given[j.Name]:
 			faults = append(faults, fmt.Errorf("scheduler: two jobs are called %q", j.Name))
 		case j.Handler == nil:
 			faults = append(faults, fmt.Errorf("scheduler: job %q has no Handler", j.Name))
 		}
-		t.at[j.Name] = i
+		given[j.Name] = true
+		t.at[t.jobs[i].Name] = i
 	}
 	return t, errors.Join(faults...)
 }
@@ -55,15 +62,15 @@ func (t *table) job(name string) (j *Job, index int) {
 // on are not touched, and end under the policies they began with. Jobs whose schedule is the
 // same keep their phase; new and edited ones are due from now on, never for what has passed.
 func (s *Scheduler) Reload(jobs []Job, hash string) error {
-	next, err := newTable(jobs, hash)
+	next, err := newTable(jobs, hash, s.opt.Host, s.opt.Labels)
 	if err != nil {
 		return err
 	}
 	known, now := s.clock.known(), s.clock.Now()
 	s.mu.Lock()
 	old := s.table
-	for i := range jobs {
-		j := &jobs[i]
+	for i := range next.jobs {
+		j := &next.jobs[i]
 		if was, _ := old.job(j.Name); was != nil && was.ScheduleHash == j.ScheduleHash {
 			if since, ok := old.since[j.Name]; ok {
 				next.since[j.Name] = since

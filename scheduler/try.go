@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -17,6 +18,8 @@ type try struct {
 	table   *table
 	due     Due
 	claim   ledger.Claim
+	owed    bool // it is tend's, which looks after its job anyway
+	placed  bool // it has taken a place of the room
 	unsure  bool // it may have been won: since it was sent without an answer, nothing has told
 	backoff time.Duration
 }
@@ -40,15 +43,39 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		Definition: j.Definition, ScheduleHash: j.ScheduleHash,
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
-		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: 10,
+		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.maxParallel(),
 	}}
-	if s.raced() {
+	if s.raced(j) {
 		t.claim.Table, t.claim.Index = tab.hash, d.Index
+	}
+	if j.Overlap == OverlapAllow {
+		// Each run has a lease of its own, and the lock still counts their tokens. No lock's name
+		// has a colon.
+		t.claim.Lease = t.claim.Lock + ":" + strconv.FormatInt(d.Tick.Unix(), 10)
+	}
+	if j.Misfire == MisfireAll && j.Schedule != nil {
+		t.claim.Back = s.backFor(d)
 	}
 	if j.Schedule != nil {
 		t.claim.Count = countTicks(j)
 	}
 	return t
+}
+
+// backFor is the oldest tick that a claim under misfire "all" leaves to be run. Nothing is older than a
+// tick whose predecessor is known decided, and that is the usual case: else a hundred are counted.
+func (s *Scheduler) backFor(d Due) time.Time {
+	s.mu.Lock()
+	decided := s.decided[d.Job.Name]
+	s.mu.Unlock()
+	if !d.Prev.After(decided) {
+		return d.Tick
+	}
+	tick := d.Tick
+	if n, ok := newest(d.Job, d.Index, s.clock.Now()); ok {
+		tick = later(tick, n.Tick)
+	}
+	return backOf(d.Job, tick)
 }
 
 func orDefault[T ~string](v, otherwise T) string {
@@ -97,6 +124,11 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	return out
 }
 
+// over tells whether it is too late to ask again.
+func (t *try) over(now time.Time) bool {
+	return !t.claim.Deadline.IsZero() && now.After(t.claim.Deadline)
+}
+
 // chase repeats a try until it is settled. Whatever its answer, it is settled by the deadline.
 func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 	t.backoff = firstBackoff
@@ -109,16 +141,24 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 			t.backoff = min(2*t.backoff, refusedBackoff)
 		case d.Answer == ledger.Early:
 			wait = d.Wait
-		case d.Answer == ledger.Held:
-			wait = min(max(d.Left, firstBackoff), lastBackoff)
+		}
+		if d.Err != nil && !t.unsure {
+			s.room.leave(&t.placed) // it was not won, and may be refused for long
 		}
 		running := sleep(ctx, wait)
-		if over := s.clock.Now().After(t.due.Deadline); !running || over {
+		if over := t.over(s.clock.Now()); !running || over {
+			s.room.leave(&t.placed)
 			if t.unsure {
 				s.log.Debug("gave up claim", "job", t.claim.Job, "tick", t.claim.Tick, "err", d.Err)
 				s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the race
 			}
+			if running {
+				s.misfires(t)
+			}
 			return
+		}
+		if !s.room.enter(t) {
+			continue
 		}
 		var a answer
 		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
@@ -144,6 +184,9 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	if a.Answer != ledger.Future {
 		s.newRefusal(c.Job, nil)
 	}
+	if a.Answer != ledger.Won && a.Answer != ledger.Early {
+		s.room.leave(&t.placed)
+	}
 	s.tellUnrun(c.Job, a.Unrun)
 	switch a.Answer {
 	case ledger.Won:
@@ -155,22 +198,40 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		switch a.Decided {
 		case ledger.Skipped:
 			s.decides(c)
-			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held",
-				"holder", a.Holder, "run", a.HolderRun, "since", a.HolderFrom)
+			if a.Holder == "" {
+				log.Info("tick skipped", "outcome", "skipped", "reason", "max_parallel runs are going", "max_parallel", c.MaxParallel)
+				break
+			}
+			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held", "lock", c.Lock,
+				"holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
 		case ledger.Waiting:
 			s.decides(c)
-			log.Info("tick waits", "holder", a.Holder)
+			log.Info("tick waits", "lock", c.Lock, "holder", a.Holder, "holder_job", a.HolderJob, "run", a.HolderRun, "since", a.HolderFrom)
+			s.awaits(t, a)
 		default:
-			return false
+			s.awaits(t, a) // it waits already: by another host, or by a claim of ours without an answer
 		}
 	case ledger.Already:
 		s.know(c.Job, minTime(a.Base, a.Now))
+		if !t.owed && c.Kind != ledger.Manual {
+			s.guard(t.due.Job, c.Tick)
+		}
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
-		if a.Decided == ledger.Missed {
-			s.decides(c)
+		if a.Decided == "" {
+			log.Debug("tick not claimed", "reason", "its start deadline had passed", "deadline", c.Deadline, "misfire", c.Misfire)
+			s.misfires(t)
+			break
 		}
-		log.Warn("tick missed", "outcome", "missed", "reason", "its start deadline had passed", "deadline", t.due.Deadline)
+		s.decides(c)
+		why := "its start deadline had passed"
+		if c.Barred == hostsFull {
+			why = hostsFull
+		}
+		log.Warn("tick missed", "outcome", a.Decided, "reason", why, "deadline", c.Deadline)
+	case ledger.Behind:
+		log.Debug("tick not claimed", "reason", "older ones must be claimed first", "decided", a.Base)
+		s.misfires(t)
 	case ledger.Future:
 		s.forget(c.Job)
 		if s.newRefusal(c.Job, errFuture) {
@@ -181,6 +242,28 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("tick not claimed", "reason", string(a.Answer))
 	}
 	return true
+}
+
+// misfires has the job of a tick looked after that is to be caught up, or waits for others that are.
+func (s *Scheduler) misfires(t *try) {
+	if !t.owed && catchesUp(t.due.Job) {
+		s.tending.add(t.claim.Job, s.rankFor(t.due.Job), time.Now())
+	}
+}
+
+// awaits has the job of a tick looked after that waits for the lock: this host alone may know it.
+func (s *Scheduler) awaits(t *try, a answer) {
+	c := &t.claim
+	if c.Overlap == string(OverlapReplace) && a.HolderJob == c.Job {
+		if s.runsHere(a.HolderRun) {
+			s.keeper.RenewNow() // brings that its end is asked for
+		} else {
+			s.work.Go(func() { s.call(func(ctx context.Context) { s.opt.Ledger.Urge(ctx, a.HolderRun) }) })
+		}
+	}
+	if !t.owed || a.Decided != "" {
+		s.tending.add(c.Job, 0, time.Now().Add(patience(0, a.Left)))
+	}
 }
 
 var errFuture = errors.New("scheduler: the cursor lies ahead of redis' clock")
@@ -219,6 +302,7 @@ func minTime(a, b time.Time) time.Time {
 // giveBack abandons a claim, won or unknown, and keeps at it for a while: until then nobody
 // else can take the tick. It does not wait.
 func (s *Scheduler) giveBack(t *try, reason string) {
+	s.tending.givesBack(t.claim.Job, time.Now())
 	s.work.Go(func() {
 		wait := firstBackoff
 		for range tidyTries {

@@ -74,7 +74,7 @@ func (s *session) noRunToCancel(ctx context.Context, id string) error {
 		code: exitFailed, text: fmt.Sprintf("there is no run %q in the ledger, or not any more", id),
 		hint: "'rota history --outcome running' lists the runs that are going on",
 	}
-	if _, err := findJob(s.cfg, id); err != nil {
+	if _, err := findRef(s.cfg, id); err != nil {
 		return e
 	}
 	e.hint = fmt.Sprintf("%q is a job, and it is not running", id)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rota/internal/config"
+	"rota/scheduler"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -58,11 +59,14 @@ func (a *app) printFaults(faults *config.Faults) error {
 
 // sumUp prints what a valid config holds.
 func (a *app) sumUp(c *config.Config) error {
-	jobs, disabled := map[string]int{}, 0
+	jobs, disabled, elsewhere := map[string]int{}, 0, 0
 	for _, j := range c.Jobs {
 		jobs[j.File]++
 		if !j.Enabled {
 			disabled++
+		}
+		if !scheduler.MayRun(j.Hosts, c.Host.Name, c.Host.Labels) {
+			elsewhere++
 		}
 	}
 	t := newTable(false, "")
@@ -73,8 +77,15 @@ func (a *app) sumUp(c *config.Config) error {
 		return err
 	}
 	total := count(len(c.Jobs), "job", "jobs")
+	var besides []string
 	if disabled > 0 {
-		total += fmt.Sprintf(" (%d disabled)", disabled)
+		besides = append(besides, fmt.Sprintf("%d disabled", disabled))
+	}
+	if elsewhere > 0 {
+		besides = append(besides, fmt.Sprintf("%d not for this host", elsewhere))
+	}
+	if len(besides) > 0 {
+		total += " (" + strings.Join(besides, ", ") + ")"
 	}
 	_, err := fmt.Fprintf(a.stdout, "ok: %s in %s; host %q of fleet %q at %s\n",
 		total, count(len(c.Files), "file", "files"), c.Host.Name, c.Namespace, c.Redis.URL)

@@ -40,6 +40,7 @@ func (a *app) historyCmd() *cobra.Command {
 LAG is how late a run was won after its tick, TOOK how long it lasted. Ticks that nobody ran, one
 after the other, are one line. A time T is RFC 3339, as 2026-11-29T02:00:00Z, or a duration: that
 long ago, as 90m or 14d. A job that is in the ledger and not in the table any more can be named.
+One that runs on every host is JOB@HOST on each; JOB alone is all hosts that are there.
 
 Outcomes: ` + strings.Join(outcomes(), ", ") + `.`,
 		Example: `  rota history nightly-report -n 5
@@ -72,13 +73,18 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 	if err != nil {
 		return err
 	}
-	for _, j := range s.cfg.Jobs {
-		q.Jobs = append(q.Jobs, j.Name)
-	}
+	refs := s.table()
 	var unknown error
 	if len(args) > 0 {
-		_, unknown = findJob(s.cfg, args[0])
-		q.Jobs = args[:1]
+		r, err := findRef(s.cfg, args[0])
+		refs, unknown = []ref{r}, err
+	}
+	if unknown != nil {
+		q.Jobs = args[:1] // it may have left the table
+	} else if refs, err = s.spread(ctx, refs); err != nil {
+		return err
+	} else {
+		q.Jobs = keys(refs)
 	}
 	entries, err := ask(ctx, s, func(ctx context.Context) ([]ledger.Entry, error) { return s.led.History(ctx, q) })
 	switch {
@@ -92,7 +98,7 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 		a.note("the ledger has no such entries")
 		return nil
 	}
-	return a.historyTable(entries, now, len(args) > 0)
+	return a.historyTable(entries, now, len(q.Jobs) == 1 && len(args) > 0)
 }
 
 // historyTable prints entries for people, of one job without the column that would say so.

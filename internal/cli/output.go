@@ -76,7 +76,7 @@ func forTerminal(text []byte) []byte {
 
 func (a *app) noRun(s *session, id string) error {
 	hint := "'rota history' lists the runs that are kept"
-	if _, err := findJob(s.cfg, id); err == nil {
+	if _, err := findRef(s.cfg, id); err == nil {
 		hint = fmt.Sprintf("%q is a job; 'rota history %s' lists its runs", id, id)
 	}
 	return &exitError{code: exitFailed, text: fmt.Sprintf("there is no run %q in the ledger, or not any more", id), hint: hint}

@@ -29,13 +29,13 @@ func (a *app) reset(ctx context.Context, name string, asJSON bool) error {
 		return err
 	}
 	defer s.close()
-	job, err := findJob(s.cfg, name)
+	job, err := findOne(s.cfg, name)
 	if err != nil {
 		return err
 	}
 	done := false
 	was, err := change(ctx, s, func(ctx context.Context) (was time.Time, err error) {
-		was, done, err = s.led.Reset(ctx, job.Name)
+		was, done, err = s.led.Reset(ctx, job.key)
 		return was, err
 	})
 	if err != nil {
@@ -45,11 +45,11 @@ func (a *app) reset(ctx context.Context, name string, asJSON bool) error {
 		Job   string     `json:"job"`
 		Reset bool       `json:"reset"` // whether it was needed
 		Was   *time.Time `json:"was"`   // the cursor; null: there is none
-	}{job.Name, done, writable(was)}
+	}{job.key, done, writable(was)}
 	if !done {
-		return a.answer(asJSON, object, "%s needs no reset: its cursor does not lie in the future", job.Name)
+		return a.answer(asJSON, object, "%s needs no reset: its cursor does not lie in the future", job.key)
 	}
-	return a.answer(asJSON, object, "took the cursor of %s back from %s to now", job.Name, stamp(was))
+	return a.answer(asJSON, object, "took the cursor of %s back from %s to now", job.key, stamp(was))
 }
 
 // writable is an instant for JSON: nil if there is none, or none that RFC 3339 can write. What

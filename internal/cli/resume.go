@@ -23,7 +23,7 @@ JOB may have left the table since it was paused.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args, all, asJSON) },
 	}
 	c.Flags().BoolVar(&all, "all", false, "the pause of the whole fleet")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one object: job, paused, pause")
+	c.Flags().BoolVar(&asJSON, "json", false, "print an object for each: job, paused, pause")
 	return c
 }
 
@@ -33,10 +33,10 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 		return err
 	}
 	defer s.close()
-	t, err := s.target(args, all)
+	targets, err := s.targets(ctx, args, all)
 	if err != nil && !all {
-		if t = s.pausedTarget(ctx, args); !t.all() {
-			err = nil
+		if t := s.pausedTarget(ctx, args); !t.all() {
+			targets, err = []target{t}, nil
 		}
 	}
 	if err != nil {
@@ -46,6 +46,15 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 	if err != nil {
 		return err
 	}
+	for _, t := range targets {
+		if err := a.resumeOne(ctx, s, t, by, asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) resumeOne(ctx context.Context, s *session, t target, by ledger.By, asJSON bool) error {
 	ended, err := change(ctx, s, func(ctx context.Context) (bool, error) { return s.led.Resume(ctx, t.name(), by) })
 	if err != nil {
 		return err
@@ -88,10 +97,11 @@ func (s *session) pausedTarget(ctx context.Context, args []string) target {
 func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState, error) {
 	names := []string{t.name()}
 	if t.all() {
-		names = nil
-		for _, j := range s.cfg.Jobs {
-			names = append(names, j.Name)
+		refs, err := s.spread(ctx, s.table())
+		if err != nil {
+			return nil, err
 		}
+		names = keys(refs)
 	}
 	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rota/internal/config"
+	"rota/scheduler"
 	"rota/scheduler/ledger"
 	"rota/scheduler/schedule"
 )
@@ -19,6 +20,8 @@ func minutely(t *testing.T) *config.Job {
 	}
 	return &config.Job{Name: "backup", Schedule: s, Timezone: "UTC", Enabled: true}
 }
+
+func ofFleet(j *config.Job) ref { return ref{Job: j, key: j.Name} }
 
 // entry is a run for the tick that many minutes before noon.
 func entry(minutes int, outcome string) ledger.Entry {
@@ -102,7 +105,7 @@ func TestView_StateOfAJob(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minutely(t)
 			job.Enabled = !tc.disabled
-			v := viewJob(job, &tc.state, tc.entries, tc.hosts, noon)
+			v := viewJob(ofFleet(job), &tc.state, tc.entries, tc.hosts, noon)
 			last := ""
 			if v.Last != nil {
 				last = v.Last.Outcome
@@ -165,7 +168,7 @@ func TestView_NextIsTheTickThatCanRun(t *testing.T) {
 		{"its cursor lies beyond all ticks", ledger.JobState{Future: true, Cursor: time.UnixMilli(1<<53 - 1)}, -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := viewJob(minutely(t), &tc.state, nil, 1, noon)
+			v := viewJob(ofFleet(minutely(t)), &tc.state, nil, 1, noon)
 			got := -1
 			if v.Next != nil {
 				got = int(v.Next.Sub(noon) / time.Minute)
@@ -183,19 +186,37 @@ func TestView_NextIsTheTickThatCanRun(t *testing.T) {
 func TestView_HostsThatClaim(t *testing.T) {
 	upgrade := ledger.By{Who: "ada", Why: "upgrade"}
 	v := &view{Table: "t"}
-	claiming := v.addHosts([]ledger.Host{
+	v.addHosts([]ledger.Host{
 		{Name: "a", Table: "t"},
 		{Name: "b", Table: "t", Draining: true},
 		{Name: "c", Table: "t", Draining: true},
 		{Name: "d", Table: "t"}, // it was told just now, and does not know yet
-		{Name: "e", Table: "other"},
+		{Name: "e", Table: "other", Labels: []string{"db"}},
+		{Name: "g", Table: "t", Running: 3, MaxRuns: 4},
+		{Name: "h", Table: "t", Running: 4, MaxRuns: 4},
 	}, map[string]ledger.By{"c": upgrade, "d": {}, "f": upgrade})
 	var states []string
 	for _, h := range v.Hosts {
 		states = append(states, h.Name+" "+v.hostState(&h))
 	}
-	if got, want := strings.Join(states, ", "), "a ok, b draining, c drained, d drained, e other table"; got != want || claiming != 2 {
-		t.Errorf("hosts are %s, of which %d claim; want %s, and 2", got, claiming, want)
+	if got, want := strings.Join(states, ", "), "a ok, b draining, c drained, d drained, e other table, g ok, h full"; got != want {
+		t.Errorf("hosts are %s; want %s", got, want)
+	}
+	for _, tc := range []struct {
+		what string
+		r    ref
+		want int
+	}{
+		{"any", ofFleet(&config.Job{}), 4},
+		{"by label and name", ofFleet(&config.Job{Hosts: []string{"db", "a", "c"}}), 2},
+		{"none that is there", ofFleet(&config.Job{Hosts: []string{"z"}}), 0},
+		{"one host's own", ofFleet(&config.Job{Name: "j", Scope: scheduler.ScopeHost}).on("a"), 1},
+		{"a drained host's own", ofFleet(&config.Job{Name: "j", Scope: scheduler.ScopeHost}).on("c"), 0},
+		{"one host's own that may not run it", ofFleet(&config.Job{Name: "j", Scope: scheduler.ScopeHost, Hosts: []string{"db"}}).on("a"), 0},
+	} {
+		if got := v.claiming(tc.r); got != tc.want {
+			t.Errorf("%s: %d hosts claim, want %d", tc.what, got, tc.want)
+		}
 	}
 	if len(v.away) != 1 || v.away["f"] != upgrade {
 		t.Errorf("away = %v, want f", v.away)
@@ -210,12 +231,67 @@ func TestView_HostsThatClaim(t *testing.T) {
 func TestView_HolderAndTokenAreOfTheNewestRun(t *testing.T) {
 	running, before := entry(1, "running"), entry(2, "succeeded")
 	state := ledger.JobState{HolderRun: running.Run, Left: 20 * time.Second}
-	v := viewJob(minutely(t), &state, []ledger.Entry{before, running}, 1, noon)
+	v := viewJob(ofFleet(minutely(t)), &state, []ledger.Entry{before, running}, 1, noon)
 	if !v.Running || v.Holder == nil || *v.Holder != "web-1" || *v.Run != running.Run || *v.Token != running.Token || v.left != state.Left {
 		t.Errorf("view of a running job: %+v, want holder, run, token and what is left of the lease", v)
 	}
-	v = viewJob(minutely(t), &ledger.JobState{}, []ledger.Entry{before}, 1, noon)
+	v = viewJob(ofFleet(minutely(t)), &ledger.JobState{}, []ledger.Entry{before}, 1, noon)
 	if v.Running || v.Holder != nil || v.Run != nil || v.Token == nil || *v.Token != before.Token {
 		t.Errorf("view of a job that ran: %+v, want the token of the run and no holder", v)
+	}
+}
+
+// With a splay the next tick is the one whose start is to come, unless it was claimed already.
+func TestView_NextWithASplay(t *testing.T) {
+	job := minutely(t)
+	job.Splay = 50 * time.Second
+	r := ofFleet(job)
+	delay := r.delay()
+	if delay < 10*time.Second {
+		t.Fatalf("the delay is %s, want 10 s or more: choose another name", delay)
+	}
+	for _, tc := range []struct {
+		name   string
+		after  time.Duration // noon
+		cursor time.Time
+		want   int // minutes after noon
+	}{
+		{"its start is to come", delay - time.Second, noon.Add(-time.Minute), 0},
+		{"it has started", delay + time.Second, noon, 1},
+		{"its start was now, and it is not claimed", delay, noon.Add(-time.Minute), 1},
+		{"nothing was ever decided", delay - time.Second, time.Time{}, 0},
+	} {
+		v := viewJob(r, &ledger.JobState{Cursor: tc.cursor}, nil, 1, noon.Add(tc.after))
+		want := noon.Add(time.Duration(tc.want) * time.Minute)
+		if v.Next == nil || !v.Next.Equal(want) || v.Start == nil || v.Start.Sub(*v.Next) != delay {
+			t.Errorf("%s: next %v starts %v, want %s, %s later", tc.name, v.Next, v.Start, want, delay)
+		}
+	}
+	if v := viewJob(ofFleet(minutely(t)), &ledger.JobState{}, nil, 1, noon); v.Start != nil {
+		t.Errorf("start = %v of a job without a splay, want none", v.Start)
+	}
+}
+
+// Runs that overlap are all there, also when more were recorded since than was read.
+func TestView_RunsThatOverlap(t *testing.T) {
+	newest, older := entry(1, "running"), entry(2, "running")
+	going := func(e ledger.Entry) ledger.Going {
+		return ledger.Going{Run: e.Run, Host: e.Host, Kind: e.Kind, Tick: e.Tick, Since: e.Won, Token: e.Token}
+	}
+	older.Run, older.Host = "run-older", "web-2"
+	state := ledger.JobState{Going: []ledger.Going{going(newest), going(older)}, HolderRun: newest.Run}
+	for what, entries := range map[string][]ledger.Entry{
+		"all were read":     {newest, older},
+		"only the older":    {older},
+		"what ended since":  {entry(3, "succeeded"), entry(4, "failed")},
+		"nothing was read ": nil,
+	} {
+		v := viewJob(ofFleet(minutely(t)), &state, entries, 1, noon)
+		if !v.Running || *v.Run != newest.Run || *v.Holder != "web-1" || *v.Token != newest.Token || len(v.Runs) != 2 || more(&v) != ", and 1 more" {
+			t.Errorf("%s: view = %+v, want the newest as the holder, and one more", what, v)
+		}
+	}
+	if v := viewJob(ofFleet(minutely(t)), &ledger.JobState{}, nil, 1, noon); v.Runs == nil || len(v.Runs) != 0 || more(&v) != "" {
+		t.Errorf("runs = %v of a job that does not run, want an empty list", v.Runs)
 	}
 }

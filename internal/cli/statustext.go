@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rota/jobs"
@@ -19,9 +20,9 @@ func (v *view) writeAll(w *bytes.Buffer, s *session, colour bool) {
 		j := &v.Jobs[i]
 		holder := "-"
 		if j.Running {
-			holder = *j.Holder + " for " + span(v.Now.Sub(j.newest.Won))
+			holder = *j.Holder + " for " + span(v.Now.Sub(j.newest.Won)) + kindOf(j.newest) + more(j)
 		}
-		t.row(j.Name, word(j.State), v.when(j.Next), v.last(j), holder, tokenOf(j.newest), lagOf(j.newest))
+		t.row(j.Name, word(j.State), v.nextOf(j), v.last(j), holder, tokenOf(j.newest), lagOf(j.newest))
 	}
 	if len(v.Jobs) > 0 {
 		_, _ = t.WriteTo(w)
@@ -32,7 +33,7 @@ func (v *view) writeAll(w *bytes.Buffer, s *session, colour bool) {
 		fmt.Fprintln(w)
 		h := newTable(colour, "STATE", "HOST", "STATE", "VERSION", "TABLE", "CLOCK", "RUNNING")
 		for _, host := range v.Hosts {
-			h.row(host.Name, v.hostState(&host), host.Version, host.Table, offset(host.ClockOffset), strconv.Itoa(host.Running))
+			h.row(host.Name, v.hostState(&host), host.Version, host.Table, offset(host.ClockOffset), places(&host))
 		}
 		_, _ = h.WriteTo(w)
 	}
@@ -59,6 +60,9 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 		if zone := j.job.Schedule.Location(); zone.String() != "UTC" {
 			t.row("", j.Next.In(zone).Format(localFormat)+" there")
 		}
+		if j.Start != nil {
+			t.row("", fmt.Sprintf("it starts %s later, by its splay: %s, %s", took(j.Start.Sub(*j.Next)), stamp(*j.Start), since(*j.Start, v.Now)))
+		}
 	} else {
 		t.row("next", "-")
 	}
@@ -76,12 +80,18 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	}
 	holder := "-"
 	if j.Running {
-		holder = fmt.Sprintf("%s for %s, run %s", *j.Holder, span(v.Now.Sub(j.newest.Won)), *j.Run)
+		holder = fmt.Sprintf("%s for %s%s, run %s", *j.Holder, span(v.Now.Sub(j.newest.Won)), kindOf(j.newest), *j.Run)
 		if j.left > 0 {
 			holder += fmt.Sprintf("; the lease lasts %s unless it is renewed", span(j.left))
 		}
 	}
 	t.row("holder", holder)
+	for _, g := range j.Runs[min(1, len(j.Runs)):] {
+		t.row("", fmt.Sprintf("%s for %s, run %s of tick %s under token %d", g.Host, span(v.Now.Sub(g.Since)), g.Run, stamp(g.Tick), g.Token))
+	}
+	if len(j.job.Hosts) > 0 {
+		t.row("hosts", strings.Join(j.job.Hosts, ", "))
+	}
 	if j.Waiting != nil {
 		t.row("waiting", "tick "+stamp(*j.Waiting)+" waits for the lock")
 	}
@@ -137,6 +147,7 @@ func (v *view) writeNotes(w *bytes.Buffer, s *session) {
 		if j.Waiting != nil {
 			fmt.Fprintf(w, "%s: tick %s waits for the lock\n", j.Name, clock(*j.Waiting, v.Now))
 		}
+		v.writeNoHost(w, j)
 		if j.Last != nil && j.Last.Outcome != string(jobs.Succeeded) {
 			v.writeNote(w, j.Last)
 		}
@@ -146,6 +157,19 @@ func (v *view) writeNotes(w *bytes.Buffer, s *session) {
 		}
 	}
 	v.writeHostNotes(w, s)
+}
+
+// writeNoHost says why a job has no host, where others are there that claim.
+func (v *view) writeNoHost(w *bytes.Buffer, j *jobView) {
+	if j.State != "no_host" || !slices.ContainsFunc(v.Hosts, func(h hostView) bool { return h.claims() }) {
+		return
+	}
+	switch {
+	case j.job.host != "":
+		fmt.Fprintf(w, "%s: its host does not claim\n", plain(j.Name))
+	case len(j.job.Hosts) > 0:
+		fmt.Fprintf(w, "%s: no host that may run it is there and claims: hosts = %s\n", j.Name, strings.Join(j.job.Hosts, ", "))
+	}
 }
 
 func (v *view) writeNote(w *bytes.Buffer, e *ledger.Entry) {
@@ -200,16 +224,46 @@ func (v *view) hostState(h *hostView) string {
 		return "draining"
 	case h.Table != v.Table:
 		return "other table"
+	case h.MaxRuns > 0 && h.Running >= h.MaxRuns:
+		return "full"
 	}
 	return "ok"
 }
 
-// when is an instant to come.
-func (v *view) when(t *time.Time) string {
-	if t == nil {
+// nextOf is the next tick of a job, and with a splay when it starts for it.
+func (v *view) nextOf(j *jobView) string {
+	if j.Next == nil {
 		return "-"
 	}
-	return since(*t, v.Now) + ", " + clock(*t, v.Now)
+	text := since(*j.Next, v.Now) + ", " + clock(*j.Next, v.Now)
+	if j.Start != nil {
+		text += " (starts " + clock(*j.Start, v.Now) + ")"
+	}
+	return text
+}
+
+// kindOf tells what a run is for, unless it is the usual.
+func kindOf(e *ledger.Entry) string {
+	if e == nil || e.Kind == "" || e.Kind == ledger.Scheduled {
+		return ""
+	}
+	return " (" + plain(string(e.Kind)) + ")"
+}
+
+// more tells how many runs go on beside the newest.
+func more(j *jobView) string {
+	if n := len(j.Runs) - 1; n > 0 {
+		return ", and " + strconv.Itoa(n) + " more"
+	}
+	return ""
+}
+
+// places is how many runs a host has, of how many it may have.
+func places(h *hostView) string {
+	if h.MaxRuns == 0 {
+		return strconv.Itoa(h.Running)
+	}
+	return strconv.Itoa(h.Running) + "/" + strconv.Itoa(h.MaxRuns)
 }
 
 // last is the newest outcome and when that was.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"rota/internal/config"
 	"rota/locking"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -65,35 +64,54 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 // target is what a pause is about: a job of the table, or every one. To resume, a job that is in
 // the table no more.
 type target struct {
-	job  *config.Job
+	job  ref
 	gone string // a job's name without a job
 }
 
-func (s *session) target(args []string, all bool) (target, error) {
+// targets are what the arguments name: one, or of a job that runs on every host those of the hosts that
+// are there.
+func (s *session) targets(ctx context.Context, args []string, all bool) ([]target, error) {
 	switch {
 	case all && len(args) > 0:
-		return target{}, usage("name a job or say --all, not both")
+		return nil, usage("name a job or say --all, not both")
 	case all:
-		return target{}, nil
+		return []target{{}}, nil
 	case len(args) == 0:
-		return target{}, usage("name a job, or say --all")
+		return nil, usage("name a job, or say --all")
 	}
-	j, err := findJob(s.cfg, args[0])
-	return target{job: j}, err
+	r, err := findRef(s.cfg, args[0])
+	if err != nil {
+		return nil, err
+	}
+	refs, err := s.spread(ctx, []ref{r})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]target, len(refs))
+	for i, r := range refs {
+		if r.everywhere() {
+			return nil, &exitError{
+				code: exitFailed, text: "no host is there that runs " + r.Name,
+				hint: "one that is away can be named: " + r.Name + "@HOST",
+			}
+		}
+		out[i] = target{job: r}
+	}
+	return out, nil
 }
 
 // all tells whether every job is meant.
-func (t target) all() bool { return t.job == nil && t.gone == "" }
+func (t target) all() bool { return t.job.Job == nil && t.gone == "" }
 
 // name is the ledger's.
 func (t target) name() string {
 	switch {
 	case t.all():
 		return ledger.AllJobs
-	case t.job == nil:
+	case t.job.Job == nil:
 		return t.gone
 	}
-	return t.job.Name
+	return t.job.key
 }
 
 // arg is how a command line names it.
@@ -123,7 +141,7 @@ func (t target) own(state *ledger.JobState) *ledger.Pause {
 // it, or the pause of a job that is due once a year would take its record with it.
 func (t target) expiry(s *session, now time.Time) time.Duration {
 	var rule *schedule.Schedule
-	if t.job != nil {
+	if t.job.Job != nil {
 		rule = t.job.Schedule
 	}
 	return scheduler.Expiry(rule, s.cfg.History.MaxAge, now)

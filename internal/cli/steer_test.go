@@ -45,7 +45,7 @@ func TestTarget_ExpiryIsThatOfTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (target{job: &config.Job{Schedule: rule}}).expiry(s, noon); got != want {
+		if got := (target{job: ofFleet(&config.Job{Schedule: rule})}).expiry(s, noon); got != want {
 			t.Errorf("expiry of a job with the schedule %s = %s, want %s", spec, got, want)
 		}
 	}

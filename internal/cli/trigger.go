@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,7 +36,7 @@ func (a *app) triggerCmd() *cobra.Command {
 The tick of the run is now, and it decides no tick of the schedule. If the lock of the job is
 held nothing runs, and the exit code is 75. A job that is paused or disabled runs only with
 --force. A request that no host takes within 10 s is withdrawn, and so is one whose command is
-interrupted before.`,
+interrupted before. A job that runs on every host is triggered on one: JOB@HOST.`,
 		Example: `  rota trigger nightly-report
   rota output $(rota trigger nightly-report --json | jq -r .run)`,
 		Args: takes("JOB"),
@@ -54,13 +55,14 @@ func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) erro
 		return err
 	}
 	defer s.close()
-	if _, err := findJob(s.cfg, name); err != nil {
+	job, err := findOne(s.cfg, name)
+	if err != nil {
 		return err
 	}
 	// Who interrupts this command does not want the run any more: the request is withdrawn.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := ledger.Request{Job: name, Who: asker(s.cfg.Host.Name), Force: force}
+	r := ledger.Request{Job: job.key, Who: asker(s.cfg.Host.Name), Force: force}
 	if r.ID, err = s.request(ctx, r); err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (a *app) trigger(ctx context.Context, name string, force, asJSON bool) erro
 	case !taken && ctx.Err() != nil:
 		return &exitError{code: exitFailed, text: "interrupted; the request is withdrawn"}
 	case !taken:
-		return s.notTaken(ctx, name)
+		return s.notTaken(ctx, job)
 	}
 	if asJSON {
 		err = json.NewEncoder(a.stdout).Encode(e)
@@ -196,23 +198,34 @@ func (s *session) holder(ctx context.Context, job, name string) string {
 }
 
 // notTaken makes the error of a request that was withdrawn, with what may be the reason.
-func (s *session) notTaken(ctx context.Context, job string) error {
-	e := &exitError{code: exitFailed, text: fmt.Sprintf("no host took %s within %s; the request is withdrawn", job, takenWithin)}
+func (s *session) notTaken(ctx context.Context, job ref) error {
+	e := &exitError{code: exitFailed, text: fmt.Sprintf("no host took %s within %s; the request is withdrawn", job.key, takenWithin)}
 	hosts, err := ask(ctx, s, s.led.Hosts)
 	if err != nil {
 		return e
 	}
-	var draining, other []string
+	there := len(hosts)
+	hosts = slices.DeleteFunc(hosts, func(h ledger.Host) bool { return !job.mayRun(h) })
+	var draining, full, other []string
 	for _, h := range hosts {
-		if h.Draining {
+		switch {
+		case h.Draining:
 			draining = append(draining, plain(h.Name))
-		} else if h.Table != s.cfg.TableHash() {
+		case h.Table != s.cfg.TableHash():
 			other = append(other, plain(h.Name))
+		case h.MaxRuns > 0 && h.Running >= h.MaxRuns:
+			full = append(full, plain(h.Name))
 		}
 	}
 	switch {
-	case len(hosts) == 0:
+	case there == 0:
 		e.hint = "no host is there: start one with 'rota run'"
+	case len(hosts) == 0 && job.host != "":
+		e.hint = plain(job.host) + " is not there, or may not run it"
+	case len(hosts) == 0:
+		e.hint = "no host that may run it is there: hosts = " + strings.Join(job.Hosts, ", ")
+	case len(full) == len(hosts):
+		e.hint = "every host has as many runs as host.max_runs lets it: " + strings.Join(full, ", ")
 	case len(draining) == len(hosts):
 		e.hint = "every host drains: " + strings.Join(draining, ", ")
 	case len(other) > 0:

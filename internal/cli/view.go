@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"rota/internal/config"
 	"rota/jobs"
 	"rota/scheduler/ledger"
 )
@@ -41,7 +40,10 @@ type jobView struct {
 	Pause    *ledger.Pause `json:"pause"` // its own or the fleet's: the one that ends last
 	Running  bool          `json:"running"`
 
-	job    *config.Job
+	Start *time.Time     `json:"start"` // when it starts for the next tick, if it has a splay
+	Runs  []ledger.Going `json:"runs"`  // all that are running, the newest first: several only where they may overlap
+
+	job    ref
 	newest *ledger.Entry // the newest run, running or not
 	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
 	left   time.Duration // of the newest run's lease, if it is running
@@ -74,18 +76,21 @@ func (h *hostView) claims() bool { return !h.Draining && h.Drained == nil }
 
 // view reads the fleet's state, of one job unless only is "".
 func (s *session) view(ctx context.Context, only string) (*view, error) {
-	var table []*config.Job
-	var names []string
-	for i := range s.cfg.Jobs {
-		if j := &s.cfg.Jobs[i]; only == "" || j.Name == only {
-			table, names = append(table, j), append(names, j.Name)
-		}
-	}
 	v := &view{Namespace: s.cfg.Namespace, Table: s.cfg.TableHash(), Jobs: []jobView{}}
 	hosts, err := ask(ctx, s, s.led.Hosts)
 	if err != nil {
 		return nil, err
 	}
+	table := s.table()
+	if only != "" {
+		r, err := findRef(s.cfg, only)
+		if err != nil {
+			return nil, err
+		}
+		table = []ref{r}
+	}
+	table = spread(table, hosts)
+	names := keys(table)
 	steering, err := ask(ctx, s, s.led.Steering)
 	if err != nil {
 		return nil, err
@@ -105,16 +110,15 @@ func (s *session) view(ctx context.Context, only string) (*view, error) {
 	if h, ok := steering.Paused[ledger.AllJobs]; ok && h.Active(v.Now) {
 		v.Pause = &h
 	}
-	claiming := v.addHosts(hosts, steering.Drained)
-	for i, j := range table {
-		v.Jobs = append(v.Jobs, viewJob(j, &states[i], recent[i], claiming, v.Now))
+	v.addHosts(hosts, steering.Drained)
+	for i, r := range table {
+		v.Jobs = append(v.Jobs, viewJob(r, &states[i], recent[i], v.claiming(r), v.Now))
 	}
 	return v, nil
 }
 
-// addHosts sorts the hosts that are there from those that are only drained, and returns how many
-// claim.
-func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) (claiming int) {
+// addHosts sorts the hosts that are there from those that are only drained.
+func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) {
 	v.Hosts, v.away = []hostView{}, drained
 	for _, host := range hosts {
 		h := hostView{Host: host}
@@ -122,30 +126,49 @@ func (v *view) addHosts(hosts []ledger.Host, drained map[string]ledger.By) (clai
 			h.Drained = &by
 			delete(v.away, h.Name)
 		}
-		if h.claims() {
-			claiming++
-		}
 		v.Hosts = append(v.Hosts, h)
 	}
-	return claiming
 }
 
-// viewJob puts together what is known of a job, on a fleet of so many hosts that claim.
-func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
+// claiming is how many hosts claim the ticks of a job.
+func (v *view) claiming(r ref) (n int) {
+	for _, h := range v.Hosts {
+		if h.claims() && r.mayRun(h.Host) {
+			n++
+		}
+	}
+	return n
+}
+
+// viewJob puts together what is known of a job, on a fleet of so many hosts that claim its ticks.
+func viewJob(r ref, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
 	v := jobView{
-		Name: j.Name, Schedule: strings.Join(j.Schedule.Specs(), "; "), Timezone: j.Timezone,
-		Enabled: j.Enabled, Paused: state.Paused, Pause: state.PausedBy(), job: j, own: state.Pause, fault: state.Err,
+		Name: r.key, Schedule: strings.Join(r.Schedule.Specs(), "; "), Timezone: r.Timezone,
+		Enabled: r.Enabled, Paused: state.Paused, Pause: state.PausedBy(), Runs: state.Going, job: r, own: state.Pause, fault: state.Err,
+	}
+	if v.Runs == nil {
+		v.Runs = []ledger.Going{}
 	}
 	if state.Future {
 		v.cursor = state.Cursor
 	}
-	if next, ok := v.next(now); ok {
+	if next, ok := v.next(state.Cursor, now); ok {
 		v.Next = &next
+		if r.Splay > 0 && !r.everywhere() {
+			v.Start = new(next.Add(r.delay()))
+		}
 	}
 	if !state.Waiting.IsZero() {
 		v.Waiting = &state.Waiting
 	}
 	running := v.sort(entries)
+	if len(v.Runs) > 0 && (running == nil || running.Run != v.Runs[0].Run) {
+		// Of many that overlap, its start lies further back than was read; it is in the record.
+		running = entryOf(r.key, &v.Runs[0])
+		if v.newest == nil || v.newest.Token < running.Token {
+			v.newest = running
+		}
+	}
 	if running != nil {
 		v.Running, v.Holder, v.Run, v.newest = true, &running.Host, &running.Run, running
 		if state.HolderRun == running.Run {
@@ -159,14 +182,25 @@ func viewJob(j *config.Job, state *ledger.JobState, entries []ledger.Entry, clai
 	return v
 }
 
-// next is the next tick that can run, if nobody changes anything. One that is due at the very end
-// of a pause can, and the cursor's own is decided. A pause without an end has it beyond the last
-// tick there is.
-func (v *jobView) next(now time.Time) (time.Time, bool) {
+// entryOf is the history's entry of a run that goes on.
+func entryOf(job string, g *ledger.Going) *ledger.Entry {
+	return &ledger.Entry{
+		Job: job, Tick: g.Tick, Run: g.Run, Kind: g.Kind, Host: g.Host, Token: g.Token, Won: g.Since,
+		Outcome: ledger.OutcomeRunning,
+	}
+}
+
+// next is the next tick that can run, if nobody changes anything: one whose start is still to come,
+// and that is not decided. One that is due at the very end of a pause can. A pause without an end has it
+// beyond the last tick there is.
+func (v *jobView) next(cursor, now time.Time) (time.Time, bool) {
 	if !v.Enabled {
 		return time.Time{}, false
 	}
-	after := now
+	after := now.Add(-v.job.delay())
+	if cursor.After(after) && cursor.Before(now) {
+		after = cursor
+	}
 	if v.Pause != nil {
 		after = v.Pause.Until.Add(-1)
 	}

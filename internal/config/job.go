@@ -36,12 +36,15 @@ type Job struct {
 	RetryBackoff  time.Duration // bound of the first wait, at most RetryMax; 0: no wait
 	RetryMax      time.Duration // bound of every wait
 	StartDeadline time.Duration // 0: half the gap to the next tick, within 5 s … 1 h
+	Splay         time.Duration // below the smallest gap; 0: none
 
-	Scope   string            // "once" in the fleet
-	Lock    string            // "" is the job's own
-	Overlap scheduler.Overlap // never "": the default is filled in, as in the next two
-	Misfire scheduler.Misfire
-	OnCrash scheduler.OnCrash
+	Scope       scheduler.Scope   // never ""
+	Hosts       []string          // names or labels; none: all
+	Lock        string            // "" is the job's own
+	Overlap     scheduler.Overlap // never "": the default is filled in, as in the next two
+	MaxParallel int               // runs at once, under OverlapAllow
+	Misfire     scheduler.Misfire
+	OnCrash     scheduler.OnCrash
 
 	specs []string // as written
 }
@@ -95,6 +98,7 @@ func (l *loader) finishJob(f found) Job {
 	l.finishRequest(f, &j, keys)
 	l.finishRetries(f, &j)
 	l.finishSchedule(f, &j)
+	l.finishPolicies(f, &j)
 	return j
 }
 

@@ -18,11 +18,11 @@ func jobKeys(j *Job) []key {
 
 		specs("schedule", &j.specs),
 		none(text("timezone", "", &j.Timezone, checkZone)),
-		duration("splay", "0s", new(time.Duration), 0, longest),
+		duration("splay", "0s", &j.Splay, 0, longest),
 		boolean("enabled", true, &j.Enabled),
 		duration("start_deadline", "", &j.StartDeadline, time.Millisecond, longest),
-		word("scope", "once", &j.Scope, "once", "host"),
-		texts("hosts", new([]string), checkName),
+		word("scope", scheduler.ScopeOnce, &j.Scope, scheduler.ScopeOnce, scheduler.ScopeHost),
+		texts("hosts", &j.Hosts, checkName),
 
 		// Whether files and directories exist is no matter here: they may be mounted later, and the
 		// run that does not find them says so.
@@ -51,7 +51,7 @@ func jobKeys(j *Job) []key {
 		text("lock", "", &j.Lock, unlessEmpty(checkName)),
 		word("overlap", scheduler.OverlapSkip, &j.Overlap,
 			scheduler.OverlapSkip, scheduler.OverlapQueue, scheduler.OverlapReplace, scheduler.OverlapAllow),
-		count("max_parallel", 10, 1, 1000, new(int)),
+		count("max_parallel", defaultParallel, 1, 1000, &j.MaxParallel),
 		word("misfire", scheduler.MisfireSkip, &j.Misfire,
 			scheduler.MisfireSkip, scheduler.MisfireOnce, scheduler.MisfireAll),
 		word("on_crash", scheduler.CrashSkip, &j.OnCrash, scheduler.CrashSkip, scheduler.CrashRerun),

@@ -7,8 +7,6 @@ package config
 // The keys of jobs stand under "jobs", also for those in [defaults].
 func later() []string {
 	return []string{
-		"host.max_runs",
-
 		"redis.addrs",
 		"redis.master",
 		"redis.sentinel_username",
@@ -20,22 +18,11 @@ func later() []string {
 
 		"notify",
 
-		"jobs.splay",
-		"jobs.scope=host",
-		"jobs.hosts",
 		"jobs.env_file",
 		"jobs.user",
 		"jobs.group",
 		"jobs.umask",
 		"jobs.nice",
-		"jobs.lock",
-		"jobs.overlap=queue",
-		"jobs.overlap=replace",
-		"jobs.overlap=allow",
-		"jobs.misfire=once",
-		"jobs.misfire=all",
-		"jobs.on_crash=rerun",
-		"jobs.max_parallel",
 		"jobs.expect_within",
 		"jobs.ping",
 		"jobs.limits",

@@ -24,8 +24,9 @@ type loader struct {
 	include  []string
 	defaults map[string]any // of jobs, as decoded
 	jobs     []found
-	named    map[string]place // of the jobs, by name
-	folded   map[string]place // and by name in lower case
+	named    map[string]place         // of the jobs, by name
+	folded   map[string]place         // and by name in lower case
+	gaps     map[string]time.Duration // the smallest, by schedule
 
 	// What is said of Redis, before it is put together.
 	url, password, passwordFile string
@@ -41,7 +42,7 @@ type found struct {
 func newLoader(env environment) *loader {
 	return &loader{
 		env: env, files: newFiles(env.lease), cfg: new(Config),
-		named: map[string]place{}, folded: map[string]place{},
+		named: map[string]place{}, folded: map[string]place{}, gaps: map[string]time.Duration{},
 	}
 }
 

@@ -88,7 +88,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	c.Path, c.Files, c.Jobs = "", nil, nil
 	want := &Config{
 		Namespace: "fleet-1", Timezone: "Europe/Berlin", StateDir: "/srv/rota",
-		Host: Host{Name: "web-1", Labels: []string{"db", "eu"}, EnvPass: []string{"LC_ALL"}},
+		Host: Host{Name: "web-1", Labels: []string{"db", "eu"}, MaxRuns: 12, EnvPass: []string{"LC_ALL"}},
 		Redis: Redis{
 			URL: "rediss://redis.example.org:6380/3", Username: "me", Password: NewSecret("p@ss/w#rd"),
 			OpTimeout: 500 * time.Millisecond,
@@ -108,7 +108,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 		File: "testdata/good/everything.toml", Timezone: "Europe/Berlin", Enabled: true, Dir: "/",
 		Env: map[string]string{"A": "default", "B": "default"}, Timeout: time.Hour, SuccessCodes: []int{0},
 		RetryBackoff: time.Second, RetryMax: 5 * time.Minute,
-		Scope: "once", Overlap: scheduler.OverlapSkip, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
+		Scope: scheduler.ScopeOnce, Hosts: []string{}, Overlap: scheduler.OverlapSkip, MaxParallel: 10, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
 	}
 	a, b, dotted, hook := base, base, base, base
 	a.Name, a.Shell = "a", "a | b"
@@ -116,6 +116,8 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	b.Command, b.Dir, b.Timeout, b.KillGrace = []string{"report", "--full"}, "/srv", 90*time.Second, 2*time.Second
 	b.Env = map[string]string{"A": "default", "B": "own", "C": "own"}
 	b.SuccessCodes, b.StartDeadline = []int{0, 3}, 5*time.Minute
+	b.Scope, b.Hosts = scheduler.ScopeHost, []string{"db", "web-1"}
+	b.Splay, b.Lock, b.Overlap, b.MaxParallel = 10*time.Minute, "db", scheduler.OverlapAllow, 3
 	b.Retries, b.RetryBackoff, b.RetryMax = 4, 0, time.Minute
 	dotted.Name, dotted.Command = "a.b", []string{"true"}
 	hook.Name, hook.Request = "hook", &Request{
@@ -388,6 +390,14 @@ func TestLoad_Warnings(t *testing.T) {
 		"names that differ only in case": {
 			"[jobs.backup]\nschedule = \"@daily\"\nshell = 'true'\n[jobs.Backup]\nschedule = \"@daily\"\nshell = 'true'\n",
 			`rota.toml:1: jobs.backup: differs only in case from Backup in `,
+		},
+		"a bound on runs that never overlap": {
+			"[jobs.a]\nschedule = \"@daily\"\nshell = 'true'\nmax_parallel = 2\n",
+			`rota.toml:4: jobs.a.max_parallel: says nothing without overlap = "allow"`,
+		},
+		"a lock that does not exclude": {
+			"[jobs.a]\nschedule = \"@daily\"\nshell = 'true'\nlock = \"db\"\noverlap = \"allow\"\n",
+			`rota.toml:4: jobs.a.lock: excludes nothing under overlap = "allow"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

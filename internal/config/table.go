@@ -43,13 +43,18 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 				SuccessCodes: slices.Clone(j.SuccessCodes),
 				Starter:      starter,
 			}),
+			Counts:        true, // all that a config can name is a program or a request
 			Disabled:      !j.Enabled,
 			Definition:    j.Definition(),
 			ScheduleHash:  j.ScheduleHash(),
+			Scope:         j.Scope,
+			Hosts:         slices.Clone(j.Hosts),
 			Lock:          j.Lock,
 			Timeout:       j.Timeout,
 			StartDeadline: j.StartDeadline,
+			Splay:         j.Splay,
 			Overlap:       j.Overlap,
+			MaxParallel:   j.MaxParallel,
 			Misfire:       j.Misfire,
 			OnCrash:       j.OnCrash,
 		}
@@ -94,17 +99,22 @@ func (j *Job) Definition() string {
 		LimitCPU    int `json:"limit_cpu,omitzero"`
 		LimitTasks  int `json:"limit_tasks,omitzero"`
 
-		Scope   string            `json:"scope"`
+		Scope   scheduler.Scope   `json:"scope"`
 		Lock    string            `json:"lock,omitzero"`
 		Overlap scheduler.Overlap `json:"overlap"`
 		Misfire scheduler.Misfire `json:"misfire"`
 		OnCrash scheduler.OnCrash `json:"on_crash"`
+
+		Splay       time.Duration `json:"splay,omitzero"`
+		MaxParallel int           `json:"max_parallel,omitzero"`
+		Hosts       []string      `json:"hosts,omitempty"`
 	}{
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
 		j.args(), j.sent(), j.Env, j.Dir,
 		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline, j.again(),
 		j.Limits.MemoryBytes, j.Limits.CPUPercent, j.Limits.Tasks,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
+		j.Splay, j.parallel(), j.Hosts,
 	})
 }
 
@@ -137,6 +147,14 @@ func (j *Job) again() *again {
 		return nil
 	}
 	return &again{j.Retries, j.RetryBackoff, j.RetryMax}
+}
+
+// parallel is MaxParallel where it says anything.
+func (j *Job) parallel() int {
+	if j.Overlap != scheduler.OverlapAllow {
+		return 0
+	}
+	return j.MaxParallel
 }
 
 // ScheduleHash is a hash of what decides when the job is due: its specs, their zone, and

@@ -31,6 +31,14 @@ timeout = "1m"
 kill_grace = "2s"
 success_codes = [0, 3]
 start_deadline = "5m"
+splay = "10m"
+scope = "host"
+hosts = ["db"]
+lock = "db"
+misfire = "all"
+on_crash = "rerun"
+overlap = "allow"
+max_parallel = 3
 enabled = false
 
 [jobs.a]
@@ -60,8 +68,9 @@ shell = "a | b"
 	}
 	b.Schedule = nil
 	if want := (scheduler.Job{
-		Name: "b", Disabled: true, Timeout: time.Minute, StartDeadline: 5 * time.Minute,
-		Overlap: scheduler.OverlapSkip, Misfire: scheduler.MisfireSkip, OnCrash: scheduler.CrashSkip,
+		Name: "b", Counts: true, Disabled: true, Timeout: time.Minute, StartDeadline: 5 * time.Minute,
+		Splay: 10 * time.Minute, Scope: scheduler.ScopeHost, Hosts: []string{"db"}, Lock: "db",
+		Overlap: scheduler.OverlapAllow, MaxParallel: 3, Misfire: scheduler.MisfireAll, OnCrash: scheduler.CrashRerun,
 		Definition: c.Jobs[1].Definition(), ScheduleHash: c.Jobs[1].ScheduleHash(),
 	}); !reflect.DeepEqual(b, want) {
 		t.Errorf("job b =\n%+v, want\n%+v", b, want)
@@ -107,6 +116,14 @@ func TestDefinition_ChangesWithWhatRuns(t *testing.T) {
 		{"kill_grace", base + "kill_grace = \"1s\"\n", true, false},
 		{"success_codes", base + "success_codes = [0, 1]\n", true, false},
 		{"start_deadline", base + "start_deadline = \"1m\"\n", true, false},
+		{"splay", base + "splay = \"1m\"\n", true, false},
+		{"scope", base + "scope = \"host\"\n", true, false},
+		{"hosts", base + "hosts = [\"db\"]\n", true, false},
+		{"misfire", base + "misfire = \"once\"\n", true, false},
+		{"on_crash", base + "on_crash = \"rerun\"\n", true, false},
+		{"lock", base + "lock = \"db\"\n", true, false},
+		{"overlap", base + "overlap = \"allow\"\n", true, false},
+		{"a bound that says nothing", base + "max_parallel = 3\n", false, false},
 		{"retries", base + "retries = 1\n", true, false},
 		{"waits without retries", base + "retry_backoff = \"2s\"\nretry_max = \"2s\"\n", false, false},
 		{"a request", "schedule = \"0 2 * * *\"\nhttp = { url = \"https://a.example/\" }\n", true, false},

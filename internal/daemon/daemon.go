@@ -63,7 +63,7 @@ func Run(ctx context.Context, opt Options) error {
 		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
-		MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
+		MaxRuns: c.Host.MaxRuns, MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
 		Drain: c.Shutdown.Drain, Logger: log,
 	})
 	if err != nil {

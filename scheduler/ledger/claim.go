@@ -89,7 +89,7 @@ type Claim struct {
 	Request string // id of the request a manual run answers
 	Who     string // who made the request
 	Force   bool   // also when the job is paused or barred
-	Barred  string // why a manual run is refused without Force; "": it is not
+	Barred  string // why a manual run is refused without Force, and why a tick was not claimed in time; "": nothing is
 
 	Table string // hash of the caller's table, and the job's place in it: Taken reads them
 	Index int    // below 0: not marked

@@ -35,6 +35,7 @@ type Host struct {
 	Labels      []string      `json:"labels"`
 	ClockOffset time.Duration `json:"-"` // its clock minus Redis'
 	Running     int           `json:"running"`
+	MaxRuns     int           `json:"max_runs,omitzero"` // that it has at once; 0: it does not say
 	Draining    bool          `json:"draining"`
 	Beat        time.Time     `json:"-"` // by Redis' clock
 }

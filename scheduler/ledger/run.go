@@ -34,7 +34,8 @@ func (g *Grant) leaseName() string {
 	return g.Claim.Lock
 }
 
-func (g *Grant) kind() Kind {
+// Kind is why there is the run: that of the claim, unless the win found a tick to run again.
+func (g *Grant) Kind() Kind {
 	if g.Found == FoundRerun {
 		return Rerun
 	}
@@ -100,7 +101,7 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 		return false, err
 	}
 	fields := []any{
-		"run", c.Run, "tick", millis(c.Tick), "kind", string(g.kind()), "host", c.Host, "lock", c.Lock,
+		"run", c.Run, "tick", millis(c.Tick), "kind", string(g.Kind()), "host", c.Host, "lock", c.Lock,
 		"lease", l.keys.lease(g.leaseName()), "token", g.Fence, "won", millis(g.Won), "definition", c.Definition,
 		"reruns", flag(g.Found == FoundRerun), "reason", e.Reason, "attempt", e.Attempt, "started", millis(e.Started),
 	}

@@ -30,6 +30,7 @@ type JobState struct {
 	HolderRun string
 	Token     int64
 	Left      time.Duration // of its lease
+	Going     []Going       // every run whose lease lives, the newest first; several only where they may overlap
 
 	// Err matches locking.ErrConflict where a key of the job holds another type, and names it: what
 	// was to be read there is missing, and the job cannot be claimed. Nil: there is none.
@@ -78,6 +79,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 			all[i].lease = pipe.Get(ctx, rec["run_lock"])
 			all[i].left = pipe.PTTL(ctx, rec["run_lock"])
 		}
+		all[i].going = askGoing(ctx, pipe, rec)
 	}
 	if pipe.Len() > 0 {
 		if err := execEach(ctx, pipe); err != nil {
@@ -102,6 +104,7 @@ type jobReads struct {
 	runs, skips *redis.XMessageSliceCmd
 	lease       *redis.StringCmd // nil unless the record has a running run
 	left        *redis.DurationCmd
+	going       []goingReads
 }
 
 func (q *jobReads) state(job string, now time.Time) JobState {
@@ -122,6 +125,7 @@ func (q *jobReads) state(job string, now time.Time) JobState {
 	if q.lease != nil && fence > 0 && leaseFence(q.lease.Val()) == fence {
 		s.Running, s.Holder, s.HolderRun, s.Token, s.Left = true, rec["run_host"], rec["run_id"], fence, q.left.Val()
 	}
+	s.Going = going(rec, q.going, s.Running)
 	s.Last = newest(mergeRuns(job, q.runs.Val()), s)
 	for _, m := range q.skips.Val() {
 		if e := readEntry(job, m); s.Last == nil || e.At().After(s.Last.At()) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 func TestLedger_State(t *testing.T) {
 	onEach(t, func(t *rig) {
 		t.fresh("of a job that was never decided", func(t *rig) {
-			if s := t.state(); s != (JobState{Job: "j"}) {
+			if s := t.state(); !reflect.DeepEqual(s, JobState{Job: "j"}) {
 				t.Errorf("State() = %+v, want only the name", s)
 			}
 		})
@@ -26,6 +27,30 @@ func TestLedger_State(t *testing.T) {
 			if s = t.state(); s.Running || s.Holder != "" || s.Last == nil || s.Last.Outcome != "failed" {
 				t.Errorf("State() = %+v, want not running, last failed", s)
 			}
+		})
+		t.fresh("of runs that overlap: all that go on, the newest first", func(t *rig) {
+			one := t.win(t.claim(-2, parallel))
+			two := t.win(t.claim(-1, parallel, by("b")))
+			three := t.win(t.claim(0, parallel, func(c *Claim) { c.MaxParallel = 3 }))
+			want := func(runs ...*Grant) {
+				t.Helper()
+				s := t.state()
+				ok := len(s.Going) == len(runs)
+				for i := range min(len(runs), len(s.Going)) {
+					g, r := s.Going[i], runs[i]
+					ok = ok && g == Going{r.Claim.Run, r.Claim.Host, Scheduled, r.Claim.Tick.UTC(), r.Won.UTC(), r.Fence}
+				}
+				if !ok {
+					t.Errorf("Going = %+v, want %d runs, the newest first", s.Going, len(runs))
+				}
+			}
+			want(three, two, one)
+			t.end(three, "succeeded")
+			want(two, one)
+			t.expire(two.Claim)
+			want(one)
+			t.do("HSET", "{t}:job:j", "par:evil", "{", "par:worse", `{"run_lock":5}`)
+			want(one)
 		})
 		t.fresh("whose last is a skip", func(t *rig) {
 			t.win(t.claim(-1, func(c *Claim) { c.Job = "k" }))

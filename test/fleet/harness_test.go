@@ -47,6 +47,7 @@ type fleet struct {
 	t       *testing.T
 	dir     string
 	witness string // the file that jobs append to
+	host    string // more keys of [host]
 	client  redis.UniversalClient
 	led     *ledger.Ledger
 }
@@ -88,8 +89,8 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 		f.t.Fatal(err)
 	}
 	path := filepath.Join(f.dir, name+".toml")
-	text := fmt.Sprintf("namespace = \"fleet\"\nstate_dir = %q\n[host]\nname = %q\n[redis]\nurl = \"redis://%s\"\nop_timeout = \"500ms\"\n[http]\nlisten = \"\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n[shutdown]\ndrain = \"10s\"\n%s%s",
-		filepath.Join(f.dir, name), name, addr, lease, jobs)
+	text := fmt.Sprintf("namespace = \"fleet\"\nstate_dir = %q\n[host]\nname = %q\n%s[redis]\nurl = \"redis://%s\"\nop_timeout = \"500ms\"\n[http]\nlisten = \"\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n[shutdown]\ndrain = \"10s\"\n%s%s",
+		filepath.Join(f.dir, name), name, f.host, addr, lease, jobs)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}

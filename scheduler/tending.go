@@ -1,0 +1,210 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+)
+
+// tending is the list of jobs that this host looks after, because they may have a tick that wants
+// a run at another time than the plan brings it. tend alone looks; anybody may add.
+type tending struct {
+	mu   sync.Mutex
+	jobs map[string]*care
+	gave map[string]time.Time // when a tick of the job was given back here
+	wake chan struct{}
+}
+
+// care is what is known of one such job. All instants are of the local clock.
+type care struct {
+	at   time.Time // when to look
+	rank int       // this host's place among those that look after it
+	busy bool      // it is being looked at, or a claim of it is under way
+	next time.Time // busy: what happened meanwhile asks for a look then; zero: nothing did
+	what string    // what was found at the job, and when for the first time
+	from time.Time
+
+	// floor is the newest tick that a claim was told is decided or not due, by Redis' clock: the
+	// record alone does not say so of ticks before the schedule's time or inside a pause.
+	floor time.Time
+}
+
+func newTending() *tending {
+	return &tending{jobs: map[string]*care{}, gave: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+}
+
+// add has a job looked at, at an instant or sooner.
+func (g *tending) add(job string, rank int, at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.jobs[job]
+	if c == nil {
+		c = &care{at: at, rank: rank}
+		g.jobs[job] = c
+	}
+	c.rank = min(c.rank, rank)
+	c.sooner(at)
+	g.rouse()
+}
+
+// poke has the jobs on the list that match looked at soon: after a delay by their rank.
+func (g *tending) poke(now time.Time, delay func(rank int) time.Duration, match func(job string) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, c := range g.jobs {
+		if match(name) {
+			c.sooner(now.Add(delay(c.rank)))
+		}
+	}
+	g.rouse()
+}
+
+func (c *care) sooner(at time.Time) {
+	switch {
+	case !c.busy:
+		c.at = earlier(c.at, at)
+	case c.next.IsZero():
+		c.next = at
+	default:
+		c.next = earlier(c.next, at)
+	}
+}
+
+// due lists the jobs to look at now. Each is busy until settled.
+func (g *tending) due(now time.Time) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var names []string
+	for name, c := range g.jobs {
+		if !c.busy && !c.at.After(now) {
+			c.busy, c.next = true, time.Time{}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// again ends a look: the next one is at an instant, or sooner if something has happened since.
+func (g *tending) again(job string, at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		if c.busy, c.at = false, at; !c.next.IsZero() {
+			c.at = earlier(at, c.next)
+		}
+	}
+	g.rouse()
+}
+
+// drop ends a look after which nothing is left to look for, unless something has happened since.
+func (g *tending) drop(job string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.jobs[job]
+	if c == nil {
+		return
+	}
+	if c.busy, c.at = false, c.next; c.next.IsZero() {
+		delete(g.jobs, job)
+	}
+	g.rouse()
+}
+
+// rankOf is this host's place among those that look after a job.
+func (g *tending) rankOf(job string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		return c.rank
+	}
+	return lastStep
+}
+
+// found notes what was found at a job, and returns when it was found for the first time.
+func (g *tending) found(job, what string, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.jobs[job]
+	if c == nil {
+		return now
+	}
+	if c.what != what {
+		c.what, c.from = what, now
+	}
+	return c.from
+}
+
+// raise notes that no tick of a job up to that one need be caught up.
+func (g *tending) raise(job string, tick time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		c.floor = later(c.floor, tick)
+	}
+}
+
+func (g *tending) floorOf(job string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.jobs[job]; c != nil {
+		return c.floor
+	}
+	return time.Time{}
+}
+
+// wait is how long nobody need look.
+func (g *tending) wait(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d := rearm
+	for _, c := range g.jobs {
+		if !c.busy {
+			d = min(d, c.at.Sub(now))
+		}
+	}
+	return max(0, d)
+}
+
+// givesBack notes that this host gives a tick of the job back, and returns when it may claim it
+// again: the others go first.
+func (g *tending) givesBack(job string, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gave[job] = now
+}
+
+// mayRetake is when this host may claim an open tick of the job.
+func (g *tending) mayRetake(job string, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ok := g.gave[job]
+	if at = at.Add(retakeAfter); !ok || !at.After(now) {
+		delete(g.gave, job)
+		return now
+	}
+	return at
+}
+
+// retakeAfter is how long a host that gave a tick back leaves it to the others.
+const retakeAfter = time.Second
+
+// rouse makes tend look at the list. The caller holds the lock.
+func (g *tending) rouse() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
