@@ -160,7 +160,7 @@ func (f *fleet) says(job string) []string {
 			line = fmt.Sprintf("%s…%s (%d) %s", e.Tick.Format("15:04:05"), e.Until.Format("15:04:05"), e.Count, e.Outcome)
 		}
 		if e.Run != "" && e.Kind != ledger.Scheduled {
-			line += " " + e.Kind
+			line += " " + string(e.Kind)
 		}
 		out = append(out, line)
 	}

@@ -11,9 +11,9 @@ import (
 // debt is a tick that wants a run at another time than the plan brings it.
 type debt struct {
 	due   Due
-	kind  string // of the claim: ledger.Scheduled or ledger.Misfire
-	rerun string // the run that ended with its host, if the tick is to be run again
-	late  bool   // it, or one before it, is caught up
+	kind  ledger.Kind // of the claim: ledger.Scheduled or ledger.Misfire
+	rerun string      // the run that ended with its host, if the tick is to be run again
+	late  bool        // it, or one before it, is caught up
 }
 
 // none tells that there is no such tick.

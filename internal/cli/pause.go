@@ -79,7 +79,7 @@ func (a *app) pauseOne(ctx context.Context, s *session, t target, length time.Du
 	if err != nil {
 		return err
 	}
-	h, err := change(ctx, s, func(ctx context.Context) (ledger.Hold, error) {
+	h, err := change(ctx, s, func(ctx context.Context) (ledger.Pause, error) {
 		return s.led.Pause(ctx, t.name(), length, by, t.expiry(s, time.Now()))
 	})
 	if err != nil {

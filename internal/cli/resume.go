@@ -66,7 +66,7 @@ func (a *app) resumeOne(ctx context.Context, s *session, t target, by ledger.By,
 		return err
 	}
 	a.noteStillPaused(t, left)
-	var still *ledger.Hold
+	var still *ledger.Pause
 	if !t.all() && len(left) > 0 {
 		still = left[0].FleetPause
 	}

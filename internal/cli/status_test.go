@@ -123,7 +123,7 @@ func TestView_StateOfAJob(t *testing.T) {
 
 // pausedState is a job that is paused for so many minutes after noon; 0: until resumed.
 func pausedState(minutes int) ledger.JobState {
-	h := &ledger.Hold{By: ledger.By{Who: "ada", Why: "upgrade"}, From: noon.Add(-time.Hour), Until: noon.Add(time.Duration(minutes) * time.Minute)}
+	h := &ledger.Pause{By: ledger.By{Who: "ada", Why: "upgrade"}, From: noon.Add(-time.Hour), Until: noon.Add(time.Duration(minutes) * time.Minute)}
 	if minutes == 0 {
 		h.Until = time.UnixMilli(1<<53 - 1)
 	}

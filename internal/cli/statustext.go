@@ -107,7 +107,7 @@ func faultText(err error) string {
 }
 
 // rowPaused says of a pause all there is; its reason has a row of its own.
-func (v *view) rowPaused(t *table, name, what string, h *ledger.Hold) {
+func (v *view) rowPaused(t *table, name, what string, h *ledger.Pause) {
 	if h == nil {
 		return
 	}
@@ -247,7 +247,7 @@ func kindOf(e *ledger.Entry) string {
 	if e == nil || e.Kind == "" || e.Kind == ledger.Scheduled {
 		return ""
 	}
-	return " (" + plain(e.Kind) + ")"
+	return " (" + plain(string(e.Kind)) + ")"
 }
 
 // more tells how many runs go on beside the newest.

@@ -130,7 +130,7 @@ func (t target) String() string {
 }
 
 // own is the pause of the target itself.
-func (t target) own(state *ledger.JobState) *ledger.Hold {
+func (t target) own(state *ledger.JobState) *ledger.Pause {
 	if t.all() {
 		return state.FleetPause
 	}
@@ -161,7 +161,7 @@ func (t target) state(ctx context.Context, s *session) (ledger.JobState, error) 
 
 // pausedText says of a pause by whom it is, until when, and why. until is how its end is to be
 // written; it is not used for a pause that has none.
-func pausedText(h *ledger.Hold, until string) string {
+func pausedText(h *ledger.Pause, until string) string {
 	text := "paused " + byUntil(h, until)
 	if h.Why != "" {
 		text += ": " + h.Why
@@ -169,7 +169,7 @@ func pausedText(h *ledger.Hold, until string) string {
 	return plain(text)
 }
 
-func byUntil(h *ledger.Hold, until string) string {
+func byUntil(h *ledger.Pause, until string) string {
 	if !h.Ends() {
 		until = "resumed"
 	}
@@ -190,12 +190,12 @@ func (a *app) answer(asJSON bool, object any, format string, args ...any) error 
 
 // pauseAnswer is what pause and resume say to scripts: how it stands now, as in status.
 type pauseAnswer struct {
-	Job    *string      `json:"job"` // null: every job
-	Paused bool         `json:"paused"`
-	Pause  *ledger.Hold `json:"pause"`
+	Job    *string       `json:"job"` // null: every job
+	Paused bool          `json:"paused"`
+	Pause  *ledger.Pause `json:"pause"`
 }
 
-func (t target) answer(h *ledger.Hold) pauseAnswer {
+func (t target) answer(h *ledger.Pause) pauseAnswer {
 	out := pauseAnswer{Paused: h != nil, Pause: h}
 	if !t.all() {
 		out.Job = new(t.name())

@@ -55,14 +55,14 @@ func TestPausedText_SaysWhoUntilWhenAndWhy(t *testing.T) {
 	ends, never := noon.Add(time.Hour), time.UnixMilli(1<<53-1)
 	for _, tc := range []struct {
 		name string
-		h    ledger.Hold
+		h    ledger.Pause
 		want string
 	}{
-		{"all there is", ledger.Hold{By: ledger.By{Who: "ada", Why: "upgrade"}, Until: ends}, "paused by ada until 13:00Z: upgrade"},
-		{"no end", ledger.Hold{By: ledger.By{Who: "ada", Why: "upgrade"}, Until: never}, "paused by ada until resumed: upgrade"},
-		{"no reason", ledger.Hold{By: ledger.By{Who: "ada"}, Until: ends}, "paused by ada until 13:00Z"},
-		{"nobody said who", ledger.Hold{Until: never}, "paused until resumed"},
-		{"a reason that is not ours", ledger.Hold{By: ledger.By{Why: "\x1b[2J\nrota: done"}, Until: never}, "paused until resumed: \uFFFD[2J rota: done"},
+		{"all there is", ledger.Pause{By: ledger.By{Who: "ada", Why: "upgrade"}, Until: ends}, "paused by ada until 13:00Z: upgrade"},
+		{"no end", ledger.Pause{By: ledger.By{Who: "ada", Why: "upgrade"}, Until: never}, "paused by ada until resumed: upgrade"},
+		{"no reason", ledger.Pause{By: ledger.By{Who: "ada"}, Until: ends}, "paused by ada until 13:00Z"},
+		{"nobody said who", ledger.Pause{Until: never}, "paused until resumed"},
+		{"a reason that is not ours", ledger.Pause{By: ledger.By{Why: "\x1b[2J\nrota: done"}, Until: never}, "paused until resumed: \uFFFD[2J rota: done"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := pausedText(&tc.h, clock(tc.h.Until, noon)); got != tc.want {

@@ -13,12 +13,12 @@ import (
 
 // view is a fleet as it is at one instant; its JSON is that of status.
 type view struct {
-	Namespace string       `json:"namespace"`
-	Table     string       `json:"table"` // hash of the table of this config
-	Now       time.Time    `json:"now"`   // by Redis' clock
-	Pause     *ledger.Hold `json:"pause"` // of the whole fleet; null: none
-	Jobs      []jobView    `json:"jobs"`
-	Hosts     []hostView   `json:"hosts"`
+	Namespace string        `json:"namespace"`
+	Table     string        `json:"table"` // hash of the table of this config
+	Now       time.Time     `json:"now"`   // by Redis' clock
+	Pause     *ledger.Pause `json:"pause"` // of the whole fleet; null: none
+	Jobs      []jobView     `json:"jobs"`
+	Hosts     []hostView    `json:"hosts"`
 
 	away map[string]ledger.By // hosts that were drained and are not there
 }
@@ -37,7 +37,7 @@ type jobView struct {
 	Token    *int64        `json:"token"`
 	Waiting  *time.Time    `json:"waiting"` // the tick that waits for the lock
 	Paused   bool          `json:"paused"`
-	Pause    *ledger.Hold  `json:"pause"` // its own or the fleet's: the one that ends last
+	Pause    *ledger.Pause `json:"pause"` // its own or the fleet's: the one that ends last
 	Running  bool          `json:"running"`
 
 	Start *time.Time     `json:"start"` // when it starts for the next tick, if it has a splay
@@ -47,7 +47,7 @@ type jobView struct {
 	newest *ledger.Entry // the newest run, running or not
 	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
 	left   time.Duration // of the newest run's lease, if it is running
-	own    *ledger.Hold  // the pause of the job itself
+	own    *ledger.Pause // the pause of the job itself
 	fault  error         // a key of the job that holds something else
 	cursor time.Time     // if it lies in the future
 }

@@ -106,9 +106,9 @@ func reasonOf(e *ledger.Entry, now time.Time) string {
 	}
 	switch {
 	case e.Who != "":
-		add(e.Kind + " by " + e.Who)
+		add(string(e.Kind) + " by " + e.Who)
 	case e.Kind != ledger.Scheduled:
-		add(e.Kind)
+		add(string(e.Kind))
 	}
 	if e.Count > 1 {
 		add(fmt.Sprintf("%d ticks until %s", e.Count, clock(e.Until, now)))

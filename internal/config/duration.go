@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"rota/scheduler/schedule"
 )
 
 // A day is 24 hours of elapsed time. Schedules know calendar days, durations do not.
@@ -16,8 +17,7 @@ const day = 24 * time.Hour
 // key of Redis is asked to live longer than the server's clock can say.
 const longest = 3650 * day
 
-// ParseDuration reads a duration as the config writes it: the syntax of
-// [time.ParseDuration] without a sign, and besides "d" for 24 hours, as in "14d" or "1d12h".
+// ParseDuration is [schedule.ParseDuration] with the words of the config.
 //
 // The error says what is wrong and, where one form was likely meant, which; it has no prefix.
 // A number without a unit is refused: neither seconds nor nanoseconds is a safe guess.
@@ -39,39 +39,14 @@ func parseDuration(s string) (time.Duration, problem) {
 	if strings.HasPrefix(s, "-") {
 		return 0, problem{text: show(s) + " is negative"}
 	}
-	wrong := problem{show(s) + " is not a duration", `write it like "90s", "5m", "1h30m" or "14d"`}
-	// Number by number: time.ParseDuration knows no d, and anything may stand before and after one.
-	var sum int64 // nanoseconds
-	for rest := s; rest != "" || s == ""; {
-		n := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-		if n <= 0 {
-			return 0, wrong
-		}
-		number := rest[:n]
-		unit := rest[n:]
-		if end := strings.IndexAny(unit, ".0123456789"); end >= 0 {
-			unit = unit[:end]
-		}
-		rest = rest[n+len(unit):]
-
-		factor := int64(1)
-		if unit == "d" {
-			unit, factor = "h", int64(day/time.Hour)
-		}
-		d, err := time.ParseDuration(number + unit)
-		// Its errors have no types. A number that is one, before a unit that is one, is too large.
-		if err != nil && !strings.Contains(err.Error(), "unknown unit") && digits(number) {
-			return 0, tooLong(s)
-		}
-		if err != nil {
-			return 0, wrong
-		}
-		if int64(d) > math.MaxInt64/factor || sum > math.MaxInt64-int64(d)*factor {
-			return 0, tooLong(s)
-		}
-		sum += int64(d) * factor
+	d, err := schedule.ParseDuration(s)
+	switch {
+	case errors.Is(err, schedule.ErrTooLong):
+		return 0, tooLong(s)
+	case err != nil:
+		return 0, problem{show(s) + " is not a duration", `write it like "90s", "5m", "1h30m" or "14d"`}
 	}
-	return time.Duration(sum), problem{}
+	return d, problem{}
 }
 
 // digits tells whether number is one at all, so that what was wrong with it is its size.

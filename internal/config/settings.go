@@ -74,7 +74,8 @@ func (l *loader) redisSettings() []key {
 			text("key_file", "", new(string)),
 			text("server_name", "", new(string)),
 		),
-		duration("op_timeout", "1500ms", &r.OpTimeout, time.Millisecond, day),
+		// Who beats less often than every six seconds is gone for the others (ledger.HostGone).
+		duration("op_timeout", "1500ms", &r.OpTimeout, time.Millisecond, 10*time.Second),
 		count("wait_replicas", 0, 0, 100, new(int)),
 		texts("nodes", new([]string)),
 		duration("restart_delay", "0s", new(time.Duration), 0, longest),

@@ -31,6 +31,28 @@ const (
 	Future  Answer = "future"  // the record's cursor lies ahead of Redis' clock
 )
 
+// Decided is what a claim that was not won made of its tick.
+type Decided string
+
+// What can be decided. Undecided leaves the tick to be asked for again.
+const (
+	Undecided Decided = ""
+	Skipped   Decided = "skipped" // the overlap policy, or a manual run that could not be
+	Waiting   Decided = "waiting" // for the lock
+	Missed    Decided = "missed"  // its start deadline had passed
+)
+
+// Found is what a tick was before it was won.
+type Found string
+
+// What a claim can find. FoundNew is a tick that nobody had claimed.
+const (
+	FoundNew   Found = ""
+	FoundOpen  Found = "open"  // won before, and given back
+	FoundWait  Found = "wait"  // it waited for the lock
+	FoundRerun Found = "rerun" // run before, and lost with its host
+)
+
 // count is an answer that stays inside this package: the script found ticks that nobody
 // decided and asks how many they are.
 const count Answer = "count"
@@ -41,7 +63,7 @@ type Claim struct {
 	Lock  string // the lock's name; likewise
 	Lease string // the lease's name, where a policy gives runs of one lock leases of their own; "" is Lock
 
-	Kind string    // Scheduled, Misfire or Manual; a rerun is recognised by the script
+	Kind Kind      // Scheduled, Misfire or Manual; a rerun is recognised by the script
 	Tick time.Time // of a manual run the instant it was asked for
 	Due  time.Time // not before this; zero: Tick
 	Prev time.Time // the tick before; zero: there is none
@@ -91,12 +113,12 @@ type Decision struct {
 	Epoch  string    // changes when Redis forgot everything
 
 	Fence  int64     // won: the fencing token; held: the holder's
-	Found  string    // won: what the tick was: "", "open", "wait" or "rerun"
+	Found  Found     // won: what the tick was
 	Reruns int       // won
 	Won    time.Time // won: when, by Redis' clock
 
-	Decided    string // held: "skipped", "waiting" or "" (ask again); late: "missed" or ""
-	Holder     string // held: the holding host
+	Decided    Decided // held: Skipped, Waiting or Undecided (ask again); late: Missed or Undecided
+	Holder     string  // held: the holding host
 	HolderJob  string
 	HolderRun  string
 	HolderFrom time.Time     // zero if unknown
@@ -126,7 +148,7 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 		}
 		pending = append(pending, i)
 	}
-	trip := trips(ctx)
+	trips := tripsOf(ctx)
 	// A count is stale only if the record changed in between; the fourth try has seen enough.
 	for try := 0; len(pending) > 0; try++ {
 		calls := make([]locking.Call, len(pending))
@@ -134,8 +156,8 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 			calls[k] = l.claimCall(&claims[i], gaps[i])
 		}
 		var again []int
-		ctx, cancel := trip()
-		replies := l.claim.RunAll(ctx, l.client, calls)
+		trip, cancel := trips.begin(ctx)
+		replies := l.claim.RunAll(trip, l.client, calls)
 		cancel()
 		for k, r := range replies {
 			i := pending[k]
@@ -235,7 +257,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 			l.keys.prefix, c.Job,
 			millis(c.Tick), millis(due), millis(c.Prev), millis(c.Back),
 			millis(c.Deadline), millis(c.Known), millis(c.Since),
-			c.Run, c.Token.Reveal(), c.Host, c.Kind, c.Lock,
+			c.Run, c.Token.Reveal(), c.Host, string(c.Kind), c.Lock,
 			c.Definition, c.ScheduleHash,
 			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), c.Expire.Milliseconds(),
 			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
@@ -269,14 +291,14 @@ func readDecision(job string, rep locking.Reply, ticks func(after, until time.Ti
 	var g gap
 	switch d.Answer {
 	case Won:
-		d.Fence, d.Found, d.Reruns, d.Won = r.number(3), r.text(4), int(r.number(5)), r.instant(6)
+		d.Fence, d.Found, d.Reruns, d.Won = r.number(3), Found(r.text(4)), int(r.number(5)), r.instant(6)
 	case Held:
-		d.Decided, d.Holder, d.HolderJob, d.HolderRun = r.text(3), r.text(4), r.text(5), r.text(6)
+		d.Decided, d.Holder, d.HolderJob, d.HolderRun = Decided(r.text(3)), r.text(4), r.text(5), r.text(6)
 		d.HolderFrom, d.Left, d.Fence = r.instant(7), r.span(8), r.number(9)
 	case Early:
 		d.Wait = r.span(3)
 	case Late:
-		d.Decided = r.text(3)
+		d.Decided = Decided(r.text(3))
 	case Behind, Paused, Already, Future:
 		d.Base = r.instant(3)
 	case Drained:

@@ -164,7 +164,7 @@ func TestClaim_ManualOverwrites(t *testing.T) {
 }
 
 // only is the one entry of this kind in the history.
-func (r *rig) only(kind string) Entry {
+func (r *rig) only(kind Kind) Entry {
 	r.Helper()
 	entries, err := r.led.History(r.ctx(), Query{Jobs: []string{"j"}})
 	if err != nil {

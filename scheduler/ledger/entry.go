@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
+// Kind is why there is a run.
+type Kind string
+
 // The kinds of a run.
 const (
-	Scheduled = "scheduled" // for its tick, in time
-	Misfire   = "misfire"   // for its tick, late, by the job's misfire policy
-	Rerun     = "rerun"     // for a tick whose first run ended with its host
-	Manual    = "manual"    // asked for by a person
+	Scheduled Kind = "scheduled" // for its tick, in time
+	Misfire   Kind = "misfire"   // for its tick, late, by the job's misfire policy
+	Rerun     Kind = "rerun"     // for a tick whose first run ended with its host
+	Manual    Kind = "manual"    // asked for by a person
 )
 
 // The outcomes that the ledger itself gives. Those of a run that ended come from its host.
@@ -29,7 +32,7 @@ type Entry struct {
 	Until      time.Time // the last tick of a range; zero for a single tick
 	Count      int       // ticks in the range; 0 for a single tick
 	Run        string
-	Kind       string
+	Kind       Kind
 	Host       string
 	Lock       string
 	Token      int64
@@ -91,7 +94,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Until      *time.Time `json:"until,omitempty"`
 		Count      int        `json:"count,omitempty"`
 		Run        string     `json:"run,omitempty"`
-		Kind       string     `json:"kind,omitempty"`
+		Kind       Kind       `json:"kind,omitempty"`
 		Host       string     `json:"host,omitempty"`
 		Lock       string     `json:"lock,omitempty"`
 		Token      int64      `json:"token,omitempty"`

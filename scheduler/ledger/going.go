@@ -16,7 +16,7 @@ import (
 type Going struct {
 	Run   string    `json:"run"`
 	Host  string    `json:"host"`
-	Kind  string    `json:"kind"`
+	Kind  Kind      `json:"kind"`
 	Tick  time.Time `json:"tick"`
 	Since time.Time `json:"since"` // when it was won, by Redis' clock
 	Token int64     `json:"token"`
@@ -64,7 +64,7 @@ func going(rec map[string]string, reads []goingReads, newest bool) []Going {
 func readGoing(rec map[string]string) Going {
 	token, _ := strconv.ParseInt(rec["run_fence"], 10, 64)
 	return Going{
-		Run: rec["run_id"], Host: rec["run_host"], Kind: rec["run_kind"], Token: token,
+		Run: rec["run_id"], Host: rec["run_host"], Kind: Kind(rec["run_kind"]), Token: token,
 		Tick: at(rec, "run_tick"), Since: at(rec, "run_since"),
 	}
 }

@@ -29,10 +29,10 @@ type Query struct {
 // matches [locking.ErrConflict] and names it: a history with a hole in it would look like one.
 func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 	pages := l.newPages(q)
-	trip := trips(ctx)
+	trips := tripsOf(ctx)
 	for {
-		call, cancel := trip()
-		err := pages.read(call)
+		trip, cancel := trips.begin(ctx)
+		err := pages.read(trip)
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("history: %w", err)
@@ -44,8 +44,8 @@ func (l *Ledger) History(ctx context.Context, q Query) ([]Entry, error) {
 				entries = append(entries, readEntry(j.name, m))
 			}
 		}
-		call, cancel = trip()
-		err = l.judgeRunning(call, entries)
+		trip, cancel = trips.begin(ctx)
+		err = l.judgeRunning(trip, entries)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -102,7 +102,7 @@ func readEntry(job string, m redis.XMessage) Entry {
 	number := func(k string) int64 { n, _ := strconv.ParseInt(text(k), 10, 64); return n }
 	e := Entry{
 		Job: job, Tick: instant(number("tick")), Until: instant(number("until")), Count: int(number("count")),
-		Run: text("run"), Kind: text("kind"), Host: text("host"), Lock: text("lock"), Token: number("token"),
+		Run: text("run"), Kind: Kind(text("kind")), Host: text("host"), Lock: text("lock"), Token: number("token"),
 		Outcome: text("outcome"), Reason: text("reason"), Won: instant(number("won")),
 		Started: instant(number("started")), Ended: instant(number("ended")), Attempt: int(number("attempt")),
 		Reruns: int(number("reruns")), Definition: text("definition"), Late: text("late") != "",

@@ -55,52 +55,85 @@ const runPage = 256
 // the id, or not any more. It reads from the run's start on until its end; each round trip may take
 // as long as ctx had left for the first.
 func (l *Ledger) Run(ctx context.Context, id string) (Entry, error) {
-	trip := trips(ctx)
-	call, cancel := trip()
-	defer func() { cancel() }()
-	pipe := l.client.Pipeline()
-	kept := pipe.HMGet(call, l.keys.run(id), "job", "start")
-	if err := exec(call, pipe); err != nil {
-		return Entry{}, fmt.Errorf("run: %w", err)
-	}
-	job, from := text(kept.Val(), 0), cmp.Or(text(kept.Val(), 1), "-")
-	if job == "" {
-		return Entry{}, ErrNoRun
-	}
-	fails := l.client.XRange(call, l.keys.fails(job), "-", "+")
-	if err := commandError(fails); err != nil {
-		return Entry{}, fmt.Errorf("run: %w", err)
-	}
-	var found []redis.XMessage
-	of := func(messages []redis.XMessage) (ended bool) {
-		for _, m := range messages {
-			if m.Values["run"] == id {
-				found = append(found, m)
-				ended = ended || readEntry(job, m).word == reported
+	trips := tripsOf(ctx)
+	q := runQuery{id: id, from: "-"}
+	for _, step := range []func(context.Context, *runQuery) error{l.whereIsRun, l.failsOfRun, l.pageOfRun, l.judgeRun} {
+		for again := true; again; again = q.more {
+			trip, cancel := trips.begin(ctx)
+			err := step(trip, &q)
+			cancel()
+			if err != nil {
+				return Entry{}, err
 			}
 		}
-		return ended
 	}
-	for ended := of(fails.Val()); !ended; {
-		cancel()
-		call, cancel = trip()
-		page := l.client.XRangeN(call, l.keys.runs(job), from, "+", runPage)
-		if err := commandError(page); err != nil {
-			return Entry{}, fmt.Errorf("run: %w", err)
+	return q.entries[0], nil
+}
+
+// runQuery is what is known so far of one run.
+type runQuery struct {
+	id, job string
+	from    string // where in the stream it goes on
+	ended   bool   // its host's word was found
+	more    bool   // the step is to be taken again
+	found   []redis.XMessage
+	entries []Entry
+}
+
+// take picks what is about the run.
+func (q *runQuery) take(messages []redis.XMessage) {
+	for _, m := range messages {
+		if m.Values["run"] == q.id {
+			q.found = append(q.found, m)
+			q.ended = q.ended || readEntry(q.job, m).word == reported
 		}
-		messages := page.Val()
-		if ended = of(messages) || len(messages) < runPage; !ended {
-			from = "(" + messages[len(messages)-1].ID
-		}
 	}
-	entries := mergeRuns(job, found)
-	if len(entries) == 0 {
-		return Entry{}, ErrNoRun
+}
+
+func (l *Ledger) whereIsRun(ctx context.Context, q *runQuery) error {
+	kept := l.client.HMGet(ctx, l.keys.run(q.id), "job", "start")
+	if err := commandError(kept); err != nil {
+		return fmt.Errorf("run: %w", err)
 	}
-	if err := l.judgeRunning(call, entries); err != nil {
-		return Entry{}, err
+	q.job, q.from = text(kept.Val(), 0), cmp.Or(text(kept.Val(), 1), q.from)
+	if q.job == "" {
+		return ErrNoRun
 	}
-	return entries[0], nil
+	return nil
+}
+
+func (l *Ledger) failsOfRun(ctx context.Context, q *runQuery) error {
+	fails := l.client.XRange(ctx, l.keys.fails(q.job), "-", "+")
+	q.take(fails.Val())
+	if err := commandError(fails); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
+func (l *Ledger) pageOfRun(ctx context.Context, q *runQuery) error {
+	if q.ended {
+		q.more = false
+		return nil
+	}
+	page := l.client.XRangeN(ctx, l.keys.runs(q.job), q.from, "+", runPage)
+	if err := commandError(page); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	messages := page.Val()
+	q.take(messages)
+	if q.more = !q.ended && len(messages) == runPage; q.more {
+		q.from = "(" + messages[len(messages)-1].ID
+	}
+	return nil
+}
+
+func (l *Ledger) judgeRun(ctx context.Context, q *runQuery) error {
+	q.entries = mergeRuns(q.job, q.found)
+	if len(q.entries) == 0 {
+		return ErrNoRun
+	}
+	return l.judgeRunning(ctx, q.entries)
 }
 
 // clockSlack is how far Redis' clock may step back between a request and its answer.

@@ -30,7 +30,7 @@ type grantSeen struct {
 	fence int64
 	at    time.Duration
 	known time.Time // what the claimant knew decided
-	found string
+	found Found
 }
 
 // execution is a run that a host really started.
@@ -112,7 +112,7 @@ func (w *world) won(c *Claim, d Decision) {
 		w.seen["granted anew"]++
 		return
 	}
-	w.seen[d.Found]++
+	w.seen[string(d.Found)]++
 	now := w.time()
 	if c.Kind == Manual {
 		w.seen["manual"]++

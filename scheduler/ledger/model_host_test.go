@@ -136,7 +136,7 @@ func (h *daemon) await(job string, after time.Time) {
 	})
 }
 
-func (h *daemon) try(job string, tick time.Time, kind string, change ...func(*Claim)) {
+func (h *daemon) try(job string, tick time.Time, kind Kind, change ...func(*Claim)) {
 	w, p := h.w, h.table[job]
 	key := fmt.Sprint(job, tick.UnixMilli(), kind == Manual)
 	if t := h.tries[key]; t != nil && !t.over {

@@ -144,7 +144,7 @@ func newWorld(t *testing.T, m *miniredis.Miniredis, c *redis.Client, overlap str
 	if w.chance(0.3) {
 		p.lock = "shared"
 	}
-	w.jobs = map[string]policy{"j": p, "k": {overlap: "skip", misfire: "skip", onCrash: "skip", lock: "shared", hash: "k1", definition: "d1", every: 3 * modelGap}}
+	w.jobs = map[string]policy{"j": p, "k": {overlap: "skip", misfire: "skip", onCrash: "skip", lock: "shared", hash: "k1", definition: "d1", every: 3 * modelGap / 2}}
 	w.edited = map[string]policy{"j": w.edit(p), "k": w.jobs["k"]}
 	for i := range 3 {
 		w.hosts = append(w.hosts, &daemon{w: w, name: string(rune('a' + i))})

@@ -37,10 +37,10 @@ func execEach(ctx context.Context, pipe redis.Pipeliner) error {
 			return err
 		}
 	}
-	if answer, ok := errors.AsType[redis.Error](err); ok && answer != nil {
-		return nil
+	if _, answered := errors.AsType[redis.Error](err); !answered {
+		return locking.Classify(err)
 	}
-	return locking.Classify(err)
+	return nil
 }
 
 // commandError returns the error of one plain command; a key that does not exist is none. It

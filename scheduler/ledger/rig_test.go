@@ -42,9 +42,9 @@ func onEach(t *testing.T, f func(t *rig)) {
 	})
 }
 
-func onServer(t *testing.T, args ...string) *rig {
+func onServer(t *testing.T) *rig {
 	t.Helper()
-	s := redistest.Server(t, args...)
+	s := redistest.Server(t)
 	r := newRig(t, s.Client())
 	r.server = s
 	return r
@@ -120,7 +120,7 @@ func (r *rig) claim(n int, change ...func(*Claim)) Claim {
 func by(host string) func(*Claim)     { return func(c *Claim) { c.Host = host } }
 func overlap(p string) func(*Claim)   { return func(c *Claim) { c.Overlap = p } }
 func misfire(p string) func(*Claim)   { return func(c *Claim) { c.Misfire = p } }
-func kind(k string) func(*Claim)      { return func(c *Claim) { c.Kind = k } }
+func kind(k Kind) func(*Claim)        { return func(c *Claim) { c.Kind = k } }
 func onLock(name string) func(*Claim) { return func(c *Claim) { c.Lock = name } }
 func reruns(c *Claim)                 { c.OnCrash = "rerun" }
 
@@ -147,7 +147,7 @@ func (r *rig) what(c Claim) string {
 func (r *rig) want(answer string, c Claim) Decision {
 	r.Helper()
 	d := r.ask(c)
-	if got := strings.TrimSpace(string(d.Answer) + " " + d.Decided); got != answer {
+	if got := strings.TrimSpace(string(d.Answer) + " " + string(d.Decided)); got != answer {
 		r.Fatalf("Claim(%s) = %q, want %q; the ledger:\n%s", r.what(c), got, answer, r.dump())
 	}
 	return d
@@ -211,7 +211,7 @@ func (r *rig) wantHistory(want ...string) {
 		}
 		got[i] = tick + " " + e.Outcome
 		if e.Run != "" {
-			got[i] += " " + e.Kind + " on " + e.Host
+			got[i] += " " + string(e.Kind) + " on " + e.Host
 		}
 		if i < len(want) && strings.Contains(want[i], ": ") {
 			got[i] += ": " + e.Reason

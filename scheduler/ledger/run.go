@@ -23,7 +23,7 @@ var abandonBody string
 type Grant struct {
 	Claim Claim
 	Fence int64
-	Found string
+	Found Found
 	Won   time.Time
 }
 
@@ -35,8 +35,8 @@ func (g *Grant) leaseName() string {
 }
 
 // Kind is why there is the run: that of the claim, unless the win found a tick to run again.
-func (g *Grant) Kind() string {
-	if g.Found == "rerun" {
+func (g *Grant) Kind() Kind {
+	if g.Found == FoundRerun {
 		return Rerun
 	}
 	return g.Claim.Kind
@@ -101,9 +101,9 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 		return false, err
 	}
 	fields := []any{
-		"run", c.Run, "tick", millis(c.Tick), "kind", g.Kind(), "host", c.Host, "lock", c.Lock,
+		"run", c.Run, "tick", millis(c.Tick), "kind", string(g.Kind()), "host", c.Host, "lock", c.Lock,
 		"lease", l.keys.lease(g.leaseName()), "token", g.Fence, "won", millis(g.Won), "definition", c.Definition,
-		"reruns", flag(g.Found == "rerun"), "reason", e.Reason, "attempt", e.Attempt, "started", millis(e.Started),
+		"reruns", flag(g.Found == FoundRerun), "reason", e.Reason, "attempt", e.Attempt, "started", millis(e.Started),
 	}
 	if e.ExitCode != nil {
 		fields = append(fields, "code", strconv.Itoa(*e.ExitCode))

@@ -88,7 +88,7 @@ func (q *runReads) into(s *Standing) error {
 	s.Cursor, s.Waiting = at(rec, "tick"), at(rec, "wait_tick")
 	s.Run, s.RunTick = rec["run_id"], at(rec, "run_tick")
 	reruns, _ := strconv.Atoi(rec["run_reruns"])
-	s.Again = s.Run != "" && rec["run_kind"] != Manual && reruns == 0
+	s.Again = s.Run != "" && Kind(rec["run_kind"]) != Manual && reruns == 0
 	switch rec["run_state"] {
 	case "open":
 		s.Open = s.RunTick

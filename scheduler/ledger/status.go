@@ -21,9 +21,9 @@ type JobState struct {
 	Open    time.Time // a tick that was won and given back; zero: none
 	Last    *Entry    // the newest run or skip; nil: none
 
-	Paused     bool  // by one of the next two, or both
-	Pause      *Hold // the job's own; nil: there is none, or it is over
-	FleetPause *Hold // that of the whole fleet; nil: likewise
+	Paused     bool   // by one of the next two, or both
+	Pause      *Pause // the job's own; nil: there is none, or it is over
+	FleetPause *Pause // that of the whole fleet; nil: likewise
 
 	Running   bool
 	Holder    string // of the running run: its host
@@ -39,7 +39,7 @@ type JobState struct {
 
 // PausedBy returns the pause that ends last: the one after which the job has ticks again. Nil:
 // it is not paused.
-func (s *JobState) PausedBy() *Hold {
+func (s *JobState) PausedBy() *Pause {
 	if s.Pause == nil || s.FleetPause != nil && s.FleetPause.Until.After(s.Pause.Until) {
 		return s.FleetPause
 	}
@@ -87,7 +87,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		}
 	}
 	f := fleet.Val()
-	fleetPause := activeHold(now, text(f, 0), text(f, 1), text(f, 2), text(f, 3))
+	fleetPause := activePause(now, text(f, 0), text(f, 1), text(f, 2), text(f, 3))
 	states := make([]JobState, len(jobs))
 	for i, job := range jobs {
 		s := all[i].state(job, now)
@@ -111,7 +111,7 @@ func (q *jobReads) state(job string, now time.Time) JobState {
 	rec := q.record.Val()
 	s := JobState{
 		Job: job, Known: len(rec) > 0, Cursor: at(rec, "tick"), Since: at(rec, "since"), Waiting: at(rec, "wait_tick"),
-		Pause: activeHold(now, rec["pause_from"], rec["pause_until"], rec["pause_who"], rec["pause_why"]),
+		Pause: activePause(now, rec["pause_from"], rec["pause_until"], rec["pause_who"], rec["pause_why"]),
 	}
 	s.Err = cmp.Or(commandError(q.record), commandError(q.runs), commandError(q.skips))
 	if q.lease != nil && s.Err == nil {
@@ -162,9 +162,9 @@ func text(list []any, i int) string {
 	return s
 }
 
-// activeHold is the pause that these fields are of, nil unless it holds ticks back now.
-func activeHold(now time.Time, from, until, who, why string) *Hold {
-	h, ok := readHold(from, until, who, why)
+// activePause is the pause that these fields are of, nil unless it holds ticks back now.
+func activePause(now time.Time, from, until, who, why string) *Pause {
+	h, ok := readPauseFields(from, until, who, why)
 	if !ok || !h.Active(now) {
 		return nil
 	}

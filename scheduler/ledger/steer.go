@@ -32,18 +32,18 @@ const AllJobs = "-"
 // The length is rounded up to a whole millisecond. The error is a [*ByError] when by cannot be
 // kept; one that matches [locking.ErrUnavailable] leaves it unknown whether the pause holds, and
 // the call may be repeated.
-func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by By, expire time.Duration) (Hold, error) {
+func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by By, expire time.Duration) (Pause, error) {
 	if length < 0 {
-		return Hold{}, fmt.Errorf("ledger: pause: length is %s, want 0 (until resumed) or more", length)
+		return Pause{}, fmt.Errorf("ledger: pause: length is %s, want 0 (until resumed) or more", length)
 	}
 	if err := by.Check(); err != nil {
-		return Hold{}, err
+		return Pause{}, err
 	}
 	r, err := l.callPause(ctx, job, "pause", length, by, expire)
 	if err != nil {
-		return Hold{}, err
+		return Pause{}, err
 	}
-	h := Hold{By: by, From: r.instant(2), Until: r.instant(3)}
+	h := Pause{By: by, From: r.instant(2), Until: r.instant(3)}
 	return h, r.err
 }
 

@@ -15,7 +15,7 @@ var (
 )
 
 // pauseFor pauses job "j", or what is named.
-func (r *rig) pauseFor(length time.Duration, by By, job ...string) Hold {
+func (r *rig) pauseFor(length time.Duration, by By, job ...string) Pause {
 	r.Helper()
 	name := "j"
 	if len(job) > 0 {
@@ -160,7 +160,7 @@ func TestLedger_Pause(t *testing.T) {
 				"a pause of the fleet": func() { t.pauseFor(time.Hour, bob, AllJobs) },
 				"a resume":             func() { t.resume("l", true) },
 				"a restore": func() {
-					s := Steering{Paused: map[string]Hold{"m": {By: bob, From: t.now(), Until: t.now().Add(time.Hour)}}}
+					s := Steering{Paused: map[string]Pause{"m": {By: bob, From: t.now(), Until: t.now().Add(time.Hour)}}}
 					if err := t.led.Restore(t.ctx(), s, t.now(), time.Hour); err != nil {
 						t.Fatal(err)
 					}
@@ -367,7 +367,7 @@ func TestLedger_SteeringMeetsForeignKeys(t *testing.T) {
 			{"cancelling", "{t}:run:r", func() error { return t.led.Cancel(t.ctx(), "r", ada) }},
 			{"reading", "{t}:paused", func() error { _, err := t.led.Steering(t.ctx()); return err }},
 			{"restoring a pause", "{t}:paused", func() error {
-				return t.led.Restore(t.ctx(), Steering{Paused: map[string]Hold{AllJobs: {Until: time.UnixMilli(forever)}}}, t.now(), time.Hour)
+				return t.led.Restore(t.ctx(), Steering{Paused: map[string]Pause{AllJobs: {Until: time.UnixMilli(forever)}}}, t.now(), time.Hour)
 			}},
 			{"restoring a drain", "{t}:drain", func() error {
 				return t.led.Restore(t.ctx(), Steering{Drained: map[string]By{"a": ada}}, t.now(), time.Hour)

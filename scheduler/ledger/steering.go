@@ -14,26 +14,26 @@ import (
 // Steering is what people have set and Redis remembers. Every heartbeat brings it, so that the
 // hosts can tell a Redis that forgot.
 type Steering struct {
-	Drained map[string]By   // hosts told to claim nothing
-	Paused  map[string]Hold // by job; under [AllJobs] the fleet's. Some may have ended
+	Drained map[string]By    // hosts told to claim nothing
+	Paused  map[string]Pause // by job; under [AllJobs] the fleet's. Some may have ended
 }
 
 // readSteering reads two hashes that anybody may have written to. What cannot be read as a pause
 // is none; a host that is named is drained, whoever named it and however.
 func readSteering(drain, paused map[string]string) Steering {
-	s := Steering{Drained: map[string]By{}, Paused: map[string]Hold{}}
+	s := Steering{Drained: map[string]By{}, Paused: map[string]Pause{}}
 	for host, text := range drain {
 		var by By
 		_ = json.Unmarshal([]byte(text), &by)
 		s.Drained[host] = by
 	}
-	if h, ok := readHold(paused["from"], paused["until"], paused["who"], paused["why"]); ok {
+	if h, ok := readPauseFields(paused["from"], paused["until"], paused["who"], paused["why"]); ok {
 		s.Paused[AllJobs] = h
 	}
 	for field, text := range paused {
 		var v struct{ From, Until, Who, Why string }
 		if job, ok := strings.CutPrefix(field, "job:"); ok && json.Unmarshal([]byte(text), &v) == nil {
-			if h, ok := readHold(v.From, v.Until, v.Who, v.Why); ok {
+			if h, ok := readPauseFields(v.From, v.Until, v.Who, v.Why); ok {
 				s.Paused[job] = h
 			}
 		}
@@ -89,7 +89,7 @@ func (l *Ledger) Restore(ctx context.Context, s Steering, now time.Time, expire 
 }
 
 // restoreCall is Pause as it was set before, unless there is, or was, one since.
-func (l *Ledger) restoreCall(job string, h Hold, now time.Time, expire time.Duration) locking.Call {
+func (l *Ledger) restoreCall(job string, h Pause, now time.Time, expire time.Duration) locking.Call {
 	length := time.Duration(0)
 	if h.Ends() {
 		length = h.Until.Sub(now)

@@ -13,7 +13,7 @@ func TestLedger_Restore(t *testing.T) {
 				t.Fatalf("Restore() = %v, want no error", err)
 			}
 		}
-		paused := func(job string, h Hold) Steering { return Steering{Paused: map[string]Hold{job: h}} }
+		paused := func(job string, h Pause) Steering { return Steering{Paused: map[string]Pause{job: h}} }
 
 		t.fresh("tells a Redis that forgot all that was set", func(t *rig) {
 			t.pauseFor(time.Hour, ada)
@@ -64,7 +64,7 @@ func TestLedger_Restore(t *testing.T) {
 				set(t)
 				before := t.dump()
 				for _, job := range []string{"j", AllJobs} {
-					restore(t, paused(job, Hold{By: ada, From: t.tick(-9), Until: t.tick(99)}))
+					restore(t, paused(job, Pause{By: ada, From: t.tick(-9), Until: t.tick(99)}))
 				}
 				if after := t.dump(); after != before {
 					t.Errorf("Restore() changed the ledger from\n%sto\n%s", before, after)
@@ -81,15 +81,15 @@ func TestLedger_Restore(t *testing.T) {
 			}
 		})
 		t.fresh("leaves out what has ended", func(t *rig) {
-			restore(t, paused("j", Hold{By: ada, From: t.tick(-9), Until: t.tick(-1)}))
-			restore(t, paused("j", Hold{By: ada, From: t.tick(-9), Until: t.now()}))
+			restore(t, paused("j", Pause{By: ada, From: t.tick(-9), Until: t.tick(-1)}))
+			restore(t, paused("j", Pause{By: ada, From: t.tick(-9), Until: t.now()}))
 			if left := t.dump(); left != "" {
 				t.Errorf("pauses that have ended left\n%s", left)
 			}
 		})
 		t.fresh("keeps an end that is a moment away an end", func(t *rig) {
 			now := t.now()
-			s := paused("j", Hold{By: ada, From: t.tick(-1), Until: now.Add(time.Microsecond)})
+			s := paused("j", Pause{By: ada, From: t.tick(-1), Until: now.Add(time.Microsecond)})
 			if err := t.led.Restore(t.ctx(), s, now, time.Hour); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestLedger_Restore(t *testing.T) {
 		// A reason from before may hold anything: it is no ground to forget a pause.
 		t.fresh("takes a reason as it finds it", func(t *rig) {
 			odd := By{"ada", "one\n\x1b\"two\""}
-			restore(t, paused("j", Hold{By: odd, From: t.tick(-1), Until: t.tick(99)}))
+			restore(t, paused("j", Pause{By: odd, From: t.tick(-1), Until: t.tick(99)}))
 			if h := t.steering().Paused["j"]; h.By != odd {
 				t.Errorf("the pause is by %q, want %q", h.By, odd)
 			}

@@ -1,7 +1,7 @@
 package schedule
 
 import (
-	"math"
+	"errors"
 	"strings"
 	"time"
 )
@@ -21,10 +21,12 @@ func (p *parser) every(body string) int64 {
 		p.fault("", "@every is followed by one blank and a duration; %s", example)
 		return 0
 	}
-	d, reason := parseDuration(text)
+	d, err := ParseDuration(text)
 	switch {
-	case reason != "":
-		p.fault("", "%q: %s; %s", text, reason, example)
+	case errors.Is(err, ErrNoUnit):
+		p.fault("", "%q: %s, such as %ss or %[3]sm; %s", text, err, text, example)
+	case err != nil:
+		p.fault("", "%q: %s; %s", text, err, example)
 	case d < time.Second:
 		p.fault("", "%s is below the smallest interval, 1s", text)
 	case d%time.Second != 0:
@@ -38,40 +40,4 @@ func (p *parser) every(body string) int64 {
 		return int64(d / time.Second)
 	}
 	return 0
-}
-
-// parseDuration reads a Go duration in which d stands for 24 hours, also where clocks change. It
-// returns what is wrong, or "".
-//
-// The text is taken apart by number and unit, and time.ParseDuration reads the parts, so that a unit is
-// spelt as everywhere in Go. Each sum is checked: a wrapped one would be a tick in the past.
-func parseDuration(text string) (d time.Duration, reason string) {
-	if strings.ContainsAny(text, "+-") {
-		return 0, "a sign is not allowed"
-	}
-	for rest := text; rest != ""; {
-		numberEnd := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-		if numberEnd < 0 {
-			return 0, "a unit is missing, such as " + text + "s or " + text + "m"
-		}
-		unitEnd := strings.IndexAny(rest[numberEnd:], ".0123456789")
-		if unitEnd < 0 {
-			unitEnd = len(rest) - numberEnd
-		}
-		value, unit := rest[:numberEnd], rest[numberEnd:numberEnd+unitEnd]
-		factor := int64(1)
-		if unit == "d" {
-			unit, factor = "h", 24
-		}
-		part, err := time.ParseDuration(value + unit)
-		if err != nil {
-			return 0, "no duration"
-		}
-		if int64(part) > (math.MaxInt64-int64(d))/factor {
-			return 0, "longer than 292 years"
-		}
-		d += time.Duration(int64(part) * factor)
-		rest = rest[numberEnd+unitEnd:]
-	}
-	return d, ""
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestHold_AsReadFromRedis(t *testing.T) {
+func TestPause_AsReadFromRedis(t *testing.T) {
 	noon := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	const before, after, since = "1795953600000", "1795953600001", `"from":"2026-11-29T11:00:00Z"`
 	for _, tc := range []struct {
@@ -27,9 +27,9 @@ func TestHold_AsReadFromRedis(t *testing.T) {
 		{"it began before all time", "-9007199254740991", "", true, false, `"from":null,"until":null`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h, ok := readHold(tc.from, tc.until, "ada", "upgrade")
+			h, ok := readPauseFields(tc.from, tc.until, "ada", "upgrade")
 			if !ok || h.Active(noon) != tc.active || h.Ends() != tc.ends {
-				t.Errorf("readHold(%s, %s) = %+v, %t: active %t, ends %t; want true: %t, %t",
+				t.Errorf("readPauseFields(%s, %s) = %+v, %t: active %t, ends %t; want true: %t, %t",
 					tc.from, tc.until, h, ok, h.Active(noon), h.Ends(), tc.active, tc.ends)
 			}
 			text, err := json.Marshal(h)
@@ -39,8 +39,8 @@ func TestHold_AsReadFromRedis(t *testing.T) {
 		})
 	}
 	for _, from := range []string{"", "yesterday"} {
-		if h, ok := readHold(from, "", "", ""); ok {
-			t.Errorf("readHold(%q) = %+v, want none: it has no start", from, h)
+		if h, ok := readPauseFields(from, "", "", ""); ok {
+			t.Errorf("readPauseFields(%q) = %+v, want none: it has no start", from, h)
 		}
 	}
 }
