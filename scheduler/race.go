@@ -74,7 +74,7 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 				if t := s.newTry(tab, d); s.room.enter(t) {
 					tries = append(tries, t)
 				} else {
-					s.log.Debug("tick waits", "job", d.Job.Name, "tick", d.Tick, "reason", "the host is full", "max_runs", s.opt.MaxRuns)
+					s.log.Debug("tick waits", "job", d.Job.Name, "tick", d.Tick, "reason", "the host is full")
 					s.room.wait(arrival{table: tab, due: d})
 				}
 			}

@@ -199,7 +199,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		case ledger.Skipped:
 			s.decides(c)
 			if a.Holder == "" {
-				log.Info("tick skipped", "outcome", "skipped", "reason", "max_parallel runs are going", "max_parallel", c.MaxParallel)
+				log.Info("tick skipped", "outcome", "skipped", "reason", "max_parallel runs are going")
 				break
 			}
 			log.Info("tick skipped", "outcome", "skipped", "reason", "the lock is held", "lock", c.Lock,
@@ -219,7 +219,7 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 		log.Debug("claim lost", "reason", "decided already")
 	case ledger.Late:
 		if a.Decided == "" {
-			log.Debug("tick not claimed", "reason", "its start deadline had passed", "deadline", c.Deadline, "misfire", c.Misfire)
+			log.Debug("tick not claimed", "reason", "its start deadline had passed", "deadline", c.Deadline)
 			s.misfires(t)
 			break
 		}
