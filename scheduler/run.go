@@ -144,8 +144,7 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 	return h.Run(ctx, run)
 }
 
-// record writes the outcome to the ledger, and tries again until it is there: for as long as
-// the daemon lives, and while it stops for as long as its calls are given.
+// record says how the run ended, and delivers that to the ledger.
 func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
 		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
@@ -166,27 +165,9 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		attrs = append(attrs, "reason", e.Reason)
 	}
 	r.log.Log(context.Background(), level, "run ended", attrs...)
-	wait := firstBackoff
-	for {
-		var held bool
-		var err error
-		s.call(func(ctx context.Context) {
-			held, err = s.opt.Ledger.Finish(ctx, &r.grant, e)
-			s.heard(s.keeper.Now(), time.Time{}, err)
-		})
-		longest := s.outcomeAnswered(r, err)
-		if err == nil {
-			if !held && res.Outcome != jobs.Lost {
-				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")
-			}
-			return
-		}
-		if !sleep(s.ending, wait) {
-			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
-			return
-		}
-		wait = min(2*wait, longest)
-	}
+	d := s.newDelivery(&r.grant, e, r.log)
+	d.lease = r.lease
+	s.deliver(d)
 }
 
 func took(res jobs.Result) time.Duration {
