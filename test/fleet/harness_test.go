@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,8 @@ type fleet struct {
 	t       *testing.T
 	dir     string
 	witness string // the file that jobs append to
+	lease   string // the table of that name
+	state   string // the state folder of every daemon; "": each has its own
 	client  redis.UniversalClient
 	led     *ledger.Ledger
 }
@@ -58,7 +61,7 @@ func newFleet(t *testing.T, client redis.UniversalClient) *fleet {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	return &fleet{t: t, dir: dir, witness: filepath.Join(dir, "witness"), client: client, led: led}
+	return &fleet{t: t, dir: dir, witness: filepath.Join(dir, "witness"), lease: lease, client: client, led: led}
 }
 
 // The shortest lease that these tests need, with the values that make it safe.
@@ -89,7 +92,7 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	}
 	path := filepath.Join(f.dir, name+".toml")
 	text := fmt.Sprintf("namespace = \"fleet\"\nstate_dir = %q\n[host]\nname = %q\n[redis]\nurl = \"redis://%s\"\nop_timeout = \"500ms\"\n[http]\nlisten = \"\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n[shutdown]\ndrain = \"10s\"\n%s%s",
-		filepath.Join(f.dir, name), name, addr, lease, jobs)
+		cmp.Or(f.state, filepath.Join(f.dir, name)), name, addr, f.lease, jobs)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
