@@ -10,15 +10,13 @@ func (s *Scheduler) outcomeAnswered(d *delivery, err error) (longest time.Durati
 	about := "the outcome of " + c.Job // no job is called so: its claims' refusals are kept under its name
 	switch {
 	case err == nil:
-		if d.refused != "" {
-			s.newRefusal(about, nil)
-		}
+		s.newRefusal(about, nil)
 		return 0
 	case unanswered(err):
 		// Whoever would run the tick again waits for the outcome, for one RenewEvery.
 		return min(lastBackoff, s.opt.RenewEvery/2)
 	}
-	// The job's last refusal is another outcome's, perhaps, with a key of its own in it.
+	// What the log said last of the job is about another outcome, perhaps, with a key of its own.
 	news := s.newRefusal(about, err) && err.Error() != d.refused
 	d.refused = err.Error()
 	if news {

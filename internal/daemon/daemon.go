@@ -67,7 +67,7 @@ func Run(ctx context.Context, opt Options) error {
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
 		Outcomes: outcomes.Open(outcomes.Options{Dir: filepath.Join(c.StateDir, "outcomes"), Namespace: c.Namespace, Logger: log}),
-		Drain: c.Shutdown.Drain, Logger: log,
+		Drain:    c.Shutdown.Drain, Logger: log,
 	})
 	if err != nil {
 		return err

@@ -315,6 +315,21 @@ func TestOutage_OverTwoRestarts(t *testing.T) {
 	})
 }
 
+// Redis is back while the daemon stops, before its calls have had their time: nothing is left.
+func TestOutage_OverWhileTheDaemonStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		d := outage(f)
+		time.Sleep(time.Minute)
+		time.AfterFunc(1500*time.Millisecond, f.heal)
+		d.end()
+		checkOutage(f)
+		if f.log.count("outcomes left undelivered") != 0 {
+			t.Errorf("the log says that outcomes are left:\n%s", f.log)
+		}
+	})
+}
+
 // Redis takes everything but ends, for ten minutes and over a restart: the lease of each run ends by
 // itself, others call it lost, the next tick is won. Then the ends arrive, each once, in their order,
 // and the newest of all last, whichever daemon had them.

@@ -82,6 +82,22 @@ func (r *rig) put(name string, data []byte) {
 	}
 }
 
+// checkSize holds that a store knows how much is in its folder.
+func (r *rig) checkSize(s *Store) {
+	r.Helper()
+	found, err := os.ReadDir(r.dir)
+	size := int64(0)
+	for _, f := range found {
+		st, e := f.Info()
+		if err = errors.Join(err, e); e == nil {
+			size += st.Size()
+		}
+	}
+	if err != nil || len(found) != len(s.entries) || size != s.bytes {
+		r.Errorf("the store has %d outcomes of %d bytes, the folder %d files of %d, %v", len(s.entries), s.bytes, len(found), size, err)
+	}
+}
+
 func (r *rig) said(text string) int { return strings.Count(r.log.String(), text) }
 
 func TestStore_OutlivesItsDaemon(t *testing.T) {
@@ -97,6 +113,7 @@ func TestStore_OutlivesItsDaemon(t *testing.T) {
 	if err := errors.Join(drops[2](), drops[7](), drops[7]()); err != nil {
 		t.Errorf("drop = %v, want nil, the second time too", err)
 	}
+	r.checkSize(s)
 	if got, want := r.left(), "Z:0 Y:1 W:3 V:4 U:5 T:6 R:8 Q:9 P:10 O:11"; got != want {
 		t.Errorf("Left() = %s, want %s: in the order in which they came", got, want)
 	}
@@ -177,17 +194,9 @@ func TestStore_BoundsItsFolder(t *testing.T) {
 		if r.said("msg=\"output of") != 1 || r.said("msg=\"kept outcome dropped") < 10 {
 			t.Errorf("log %s\nwant the output of E dropped, and then the oldest", r.log.String())
 		}
-		found, err := os.ReadDir(r.dir)
-		size := int64(0)
-		for _, f := range found {
-			st, err := f.Info()
-			if err != nil {
-				t.Fatal(err)
-			}
-			size += st.Size()
-		}
-		if err != nil || size > 10_000 || size < 9_000 || size != s.bytes {
-			t.Errorf("%d files of %d bytes in all, the store says %d, want just under 10,000", len(found), size, s.bytes)
+		r.checkSize(s)
+		if s.bytes > 10_000 || s.bytes < 9_000 {
+			t.Errorf("the folder has %d bytes, want just under 10,000", s.bytes)
 		}
 		if got := r.left(bytes); !strings.HasSuffix(got, " 28:0 29:0") || strings.Contains(got, "A:") {
 			t.Errorf("Left() = %s, want the newest", got)
@@ -337,6 +346,24 @@ func TestStore_FolderThatCannotBeWritten(t *testing.T) {
 		t.Errorf("drop of a file that somebody removed = %v, want nil", err)
 	}
 	r.keep(s, "D", 1)
+	texts = nil
+	for i, run := range []string{"E", "F"} { // now it is the file itself
+		if err := os.Mkdir(filepath.Join(r.dir, fmt.Sprintf("%012d-%s.json.tmp", s.next+int64(i), run)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range []string{"E", "F"} {
+		o := sample()
+		o.grant.Claim.Run = run
+		_, err := s.Keep(&o.grant, &o.ending)
+		if !errors.Is(err, syscall.EISDIR) {
+			t.Fatalf("Keep(%s) with a folder in its place = %v, want EISDIR", run, err)
+		}
+		texts = append(texts, err.Error())
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("errors %q, want one text", texts)
+	}
 	if got := r.left(); got != "D:1" {
 		t.Errorf("Left() = %s after the folder was removed, want it made again", got)
 	}
