@@ -68,9 +68,7 @@ func (s *Scheduler) execute(r *run) {
 	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", c.Kind)
 
 	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := jobs.NewLines(func(line string, continued bool) {
-		r.log.Info("output", "line", line, "continued", continued)
-	})
+	lines := newOutputLog(r.log, defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -180,7 +178,7 @@ func took(res jobs.Result) time.Duration {
 // tee hands what a run prints to the ledger's copy and to the log.
 type tee struct {
 	kept  *jobs.Output
-	lines *jobs.Lines
+	lines *outputLog
 }
 
 func (t tee) Write(p []byte) (int, error) {

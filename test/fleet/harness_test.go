@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,9 +48,10 @@ func TestMain(m *testing.M) {
 type fleet struct {
 	t       *testing.T
 	dir     string
-	witness string // the file that jobs append to
-	lease   string // the table of that name
-	state   string // the state folder of every daemon; "": each has its own
+	witness string    // the file that jobs append to
+	lease   string    // the table of that name
+	state   string    // the state folder of every daemon; "": each has its own
+	sink    io.Writer // takes the logs of daemons instead of their own; nil: nothing does
 	client  redis.UniversalClient
 	led     *ledger.Ledger
 }
@@ -98,6 +100,9 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	}
 	d := &daemon{t: f.t, name: name, cmd: exec.CommandContext(context.Background(), bin, "run", "-c", path), done: make(chan struct{}), log: &log{}}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if f.sink != nil {
+		d.cmd.Stdout, d.cmd.Stderr = f.sink, f.sink
+	}
 	if err := d.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
