@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"rota/internal/config"
 	"rota/internal/connect"
+	"rota/internal/outcomes"
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -64,7 +66,8 @@ func Run(ctx context.Context, opt Options) error {
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxRuns: c.Host.MaxRuns, MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
-		Drain: c.Shutdown.Drain, Logger: log,
+		Outcomes: outcomes.Open(outcomes.Options{Dir: filepath.Join(c.StateDir, "outcomes"), Namespace: c.Namespace, Logger: log}),
+		Drain:    c.Shutdown.Drain, Logger: log,
 	})
 	if err != nil {
 		return err

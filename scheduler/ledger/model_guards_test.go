@@ -44,7 +44,7 @@ func TestModel_Guards(t *testing.T) {
 						}
 						if len(w.faults) > 0 {
 							found = true
-							t.Log(w.faults[0])
+							t.Logf("found by %q: %s", fmt.Sprint(overlap, " ", seed), w.faults[0])
 						}
 					})
 				}
