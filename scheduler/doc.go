@@ -15,7 +15,8 @@
 // [jobs.ErrLost] the loss grace before the trust deadline, and its Kill channel is closed in
 // time before that. Losing a lease ends that run and nothing else. While Redis is away nothing
 // is claimed; runs go on until their trust deadlines; what could not be claimed in time is in
-// the ledger as missed, with the first claim afterwards.
+// the ledger as missed, with the first claim afterwards. How runs ended meanwhile is kept, in
+// Options.Outcomes beyond the end of this process, and delivered in order when Redis is back.
 //
 // Goroutines: [Scheduler.Run] owns them all and returns after the last of them. The loop alone
 // walks the plan. The heart beats every two seconds and is the only one that changes what is

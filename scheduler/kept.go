@@ -6,19 +6,24 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// KeptOutcome is how one run ended, of which Redis does not know yet.
+// KeptOutcome is how one run ended, of which Redis does not know yet. Its grant must be one that
+// [ledger.Grant.Check] finds nothing wrong with.
 type KeptOutcome struct {
 	Grant  ledger.Grant
 	Ending ledger.Ending
-	Drop   func() error // forgets it, once Redis has it
+	Drop   func() error // forgets it; called once, when Redis has it
 }
 
-// outcomeStore keeps outcomes for longer than this process lives. It is safe for concurrent use.
-type outcomeStore interface {
-	// Keep stores an outcome so that it survives the machine. drop forgets it.
+// OutcomeStore keeps outcomes for longer than this process lives. It must be safe for concurrent use.
+// The daemon's is a folder on disk.
+type OutcomeStore interface {
+	// Keep stores an outcome so that it survives the machine. drop forgets it; it may be called long
+	// after. Neither g nor e is kept or changed. With an error the outcome stays in memory, and Keep
+	// is called again a minute later; the log has an error once, so its text should be the same for
+	// every outcome.
 	Keep(g *ledger.Grant, e *ledger.Ending) (drop func() error, err error)
-	// Left are the outcomes that were there when the store was opened, oldest first. It is asked
-	// once.
+	// Left returns the outcomes that an earlier process left, oldest first. It is called once, by
+	// [Scheduler.Run].
 	Left() []KeptOutcome
 }
 

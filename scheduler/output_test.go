@@ -154,7 +154,7 @@ func TestOutputLog_SaysWhatTheEndLacks(t *testing.T) {
 
 // Above the level of output nothing is logged, and nothing is said to be missing.
 func TestOutputLog_BelowTheLevel(t *testing.T) {
-	l, b := newTestLog(slog.LevelWarn, defaultLogRoom())
+	l, b := newTestLog(slog.LevelWarn, logRoom{burst: 1})
 	if n := testing.AllocsPerRun(10, func() { _, _ = l.Write(make([]byte, 100)) }); n > 0 {
 		t.Errorf("a write allocates %v times, want none", n)
 	}

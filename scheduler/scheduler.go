@@ -41,7 +41,7 @@ type Options struct {
 	MaxRuns     int           // at once on this host, of jobs that count, manual ones too; 0: 4 × CPUs
 	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
-	Outcomes    outcomeStore  // keeps outcomes while Redis is away, for the next daemon too; nil: they are kept in memory alone
+	Outcomes    OutcomeStore  // keeps outcomes while Redis is away, for the next process too; nil: they are kept in memory alone
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
 
