@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"rota/jobs"
@@ -59,6 +60,10 @@ type run struct {
 	ctx    context.Context // the handler's
 	cancel context.CancelCauseFunc
 	kill   chan struct{} // closed by watch alone
+
+	deadlines jobs.Deadlines
+	vouching  sync.Mutex // guards lost, and that deadlines move in order
+	lost      bool
 }
 
 // execute runs the handler under the lease and records how it ended.
@@ -82,7 +87,7 @@ func (s *Scheduler) execute(r *run) {
 		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
 			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
-			Output: tee{output, lines}, Kill: r.kill,
+			Output: tee{output, lines}, Kill: r.kill, Deadlines: &r.deadlines,
 		})
 		_ = lines.Close()
 		result <- res

@@ -94,6 +94,7 @@ type Scheduler struct {
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
 	reopened map[string]time.Time // the open tick last tried, by job
 	runs     map[locking.Token]*run
+	held     map[grantKey]*run // the same, once their leases are kept
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last
 	seen     map[string]ledger.Host // at the last heartbeat
@@ -120,14 +121,14 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
+		reopened: map[string]time.Time{}, runs: map[locking.Token]*run{}, held: map[grantKey]*run{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
-		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace, FailFast: opt.FailFast,
-		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
+		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + killMargin(opt.TTL), FailFast: opt.FailFast,
+		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime, Observe: s.renewed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)

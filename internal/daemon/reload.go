@@ -17,7 +17,7 @@ type reloader struct {
 	log       *slog.Logger
 	notify    *notifier
 	scheduler *scheduler.Scheduler
-	starter   *jobs.Starter
+	warden    *jobs.Warden
 	login     *connect.Login
 	current   *config.Config
 }
@@ -34,7 +34,7 @@ func (r *reloader) reload() {
 		}
 		return
 	}
-	if err := r.scheduler.Reload(next.Table(r.starter), next.TableHash()); err != nil {
+	if err := r.scheduler.Reload(next.Table(r.warden), next.TableHash()); err != nil {
 		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
 		return
 	}
