@@ -160,6 +160,12 @@ func TestWarden_HangingExec(t *testing.T) {
 	runs.Go(func() {
 		check(t, "one that waits for its turn", in("true").Run(t.Context(), queued), Lost, -1, words(errTooLate))
 	})
+	// The warden has much to do meanwhile, and what it throws away has to be collected some time. That
+	// must not wait for the exec.
+	for busy := time.Now().Add(500 * time.Millisecond); time.Now().Before(busy); {
+		other.Deadlines.Move(boottime()+time.Second, boottime()+1500*time.Millisecond)
+		time.Sleep(10 * time.Microsecond)
+	}
 	cancelled, _ := testRun(t)
 	check(t, "one that is cancelled", in("true").Run(endsWith(t, ErrCancelled, after(t, now(), 100*time.Millisecond)), cancelled),
 		Cancelled, -1, words(ErrCancelled))

@@ -87,6 +87,63 @@ func TestWarden_MovedDeadlines(t *testing.T) {
 	check(t, "moved back", command(Shell("sleep 300")...).Run(t.Context(), run), Lost, 137, words(errUnvouched)+killedToo)
 }
 
+// A warden that wakes late hears what was said before it judges: what was moved in time has not passed.
+func TestWarden_WakesLate(t *testing.T) {
+	w := startWarden(t)
+	run, _ := testRun(t)
+	told := ready(&run)
+	run.Deadlines = deadlinesIn(400*time.Millisecond, 500*time.Millisecond)
+	go func() {
+		<-told
+		_ = unix.Kill(w.PID(), unix.SIGSTOP)
+		now := boottime()
+		run.Deadlines.Move(now+time.Minute, now+time.Minute)
+		time.Sleep(700 * time.Millisecond)
+		_ = unix.Kill(w.PID(), unix.SIGCONT)
+	}()
+	cmd := command(Shell("echo ready; sleep 1.5; exit 3")...)
+	cmd.Warden = w
+	check(t, "moved while the warden slept", cmd.Run(t.Context(), run), Failed, 3, "exit code 3")
+
+	// And one that was not moved has passed, wholly: no SIGTERM is worth sending any more.
+	run, out := testRun(t)
+	told = ready(&run)
+	run.Deadlines = deadlinesIn(400*time.Millisecond, 500*time.Millisecond)
+	go func() {
+		<-told
+		_ = unix.Kill(w.PID(), unix.SIGSTOP)
+		time.Sleep(700 * time.Millisecond)
+		_ = unix.Kill(w.PID(), unix.SIGCONT)
+	}()
+	cmd = command(Shell("trap 'echo bye; exit' TERM; echo ready; while :; do sleep 0.01; done")...)
+	cmd.Warden = w
+	check(t, "passed while the warden slept", cmd.Run(t.Context(), run), Lost, 137, words(errUnvouched)+killedToo)
+	if out.String() != "ready\n" {
+		t.Errorf("printed %q, want no word after SIGKILL was due", out)
+	}
+}
+
+// What is sent to a daemon, by a terminal or by whoever stops a service, does not end its warden.
+func TestWarden_OutlivesSignals(t *testing.T) {
+	w := startWarden(t)
+	if session, err := unix.Getsid(w.PID()); err != nil || session != w.PID() {
+		t.Errorf("the warden's session is %d, %v, want its own, %d", session, err, w.PID())
+	}
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2} {
+		if err := unix.Kill(w.PID(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pid := w.PID()
+	run, _ := testRun(t)
+	cmd := command(Shell("for s in HUP INT TERM PIPE USR1 USR2; do kill -$s $PPID; done; exit 3")...)
+	cmd.Warden = w
+	check(t, "the next run", cmd.Run(t.Context(), run), Failed, 3, "exit code 3")
+	if w.PID() != pid {
+		t.Errorf("the warden is %d, was %d", w.PID(), pid)
+	}
+}
+
 // The last look at the clock is right before exec.
 func TestWarden_TooLateToStart(t *testing.T) {
 	run, out := testRun(t)
