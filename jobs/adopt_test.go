@@ -201,15 +201,25 @@ func TestWarden_HangingExecIsNoShelter(t *testing.T) {
 	run, _ := testRun(t)
 	cmd := command(path)
 	cmd.Warden = w
-	ended := make(chan Result, 1)
+	ended := make(chan Result, 2)
 	go func() { ended <- cmd.Run(t.Context(), run) }()
 	eventually(t, "exec hangs", func() bool { return len(forkedBy(t, w.PID())) == 1 })
+	trace := filepath.Join(t.TempDir(), "trace")
+	queued := command(Shell(": >" + trace)...)
+	queued.Warden = w
+	go func() { ended <- queued.Run(t.Context(), run) }()
+	time.Sleep(50 * time.Millisecond)
 	began := time.Now()
 	if err := w.Close(); err != nil {
 		t.Errorf("Close() = %v", err)
 	}
-	if got := <-ended; got.Outcome != Lost {
-		t.Errorf("the run: %+v, want lost", got)
+	for range 2 {
+		if got := <-ended; got.Outcome != Lost {
+			t.Errorf("a run: %+v, want lost", got)
+		}
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("one that waited for its turn got it when the daemon was gone")
 	}
 	if took := time.Since(began); took > slack {
 		t.Errorf("Close took %v", took)

@@ -151,7 +151,12 @@ func TestWarden_TellsOfStrays(t *testing.T) {
 // Processes that fork away from one another while they are ended, in many runs at a time: none is left.
 func TestWarden_NoneEscapes(t *testing.T) {
 	const runs, each = 600, 4
-	w := startWarden(t)
+	var log journal
+	w, err := StartWarden(WardenOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
 	dir := t.TempDir()
 	// Each generation starts the next one in a session of its own, and ends: there is always one that
 	// lives, and never for long. It takes no SIGTERM.
@@ -191,5 +196,8 @@ func TestWarden_NoneEscapes(t *testing.T) {
 	}
 	if left := tracesOf(t, w.PID()); escaped > 0 || left.children+left.zombies > 0 {
 		t.Errorf("of %d runs %d processes live on, and the warden has %+v; want none", runs, escaped, left)
+	}
+	if log.String() != "" {
+		t.Errorf("the log has\n%.2000s\nwant nothing: no run was over before the last of it was", &log)
 	}
 }

@@ -41,7 +41,9 @@ func showAProcess() {
 	defer warden.Close()
 	cmd := Command{
 		Args: Shell("ulimit -Sn; ulimit -Hn; grep -E '^Sig(Blk|Ign)' /proc/self/status; " +
-			"ls /proc/self/fd | tr '\\n' ' '; readlink /proc/self/fd/0"),
+			"ls /proc/self/fd | tr '\\n' ' '; readlink /proc/self/fd/0; " +
+			"readlink /proc/$PPID/fd/* | grep passwd"), // what the warden has
+
 		Warden: warden,
 	}
 	cmd.Run(context.Background(), Run{Output: os.Stdout})

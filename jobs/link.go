@@ -284,6 +284,10 @@ func (l *link) hear(m message) error {
 			wd.finish()
 		}
 	case strayMessage:
+		if m.late {
+			l.log.Error("process outlived its run", "pid", m.pid, "name", m.name, "effect", "it was killed")
+			break
+		}
 		l.log.Warn("process escaped its run", "pid", m.pid, "name", m.name,
 			"reason", "it shows no sign of the run that it came from", "effect", "it lives on until the daemon stops")
 	default:

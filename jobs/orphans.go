@@ -126,9 +126,10 @@ func (s *server) place(orph *orphan, stat procStat) {
 		if r := s.runs[id]; r != nil {
 			s.give(orph, r)
 		} else {
-			// Of a run that is over. Its last process was seen dead, so this cannot be; if it is,
-			// it goes the way of its run.
+			// Of a run that is over. None of it was alive, so this cannot be; if it is, it goes the
+			// way of its run, and somebody should know.
 			_ = unix.Kill(orph.pid, unix.SIGKILL)
+			s.post(strayMessage{int32(orph.pid), true, orph.name()})
 		}
 		return
 	}
@@ -179,7 +180,7 @@ func (s *server) answered() {
 		}
 		if orph.of == nil {
 			orph.stray = true
-			s.post(strayMessage{int32(orph.pid), orph.name()})
+			s.post(strayMessage{int32(orph.pid), false, orph.name()})
 		}
 	}
 }

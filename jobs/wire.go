@@ -18,7 +18,7 @@ import "time"
 //	started  exec is done
 //	failed   exec was refused, or not tried
 //	ended    the last process of a run is gone
-//	stray    a process that belongs to no run known to the warden has come to it
+//	stray    a process has come to the warden that belongs to no run, or to one that has ended
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
@@ -117,6 +117,7 @@ type (
 
 	strayMessage struct {
 		pid  int32
+		late bool // its run is known, and was said to have ended
 		name string
 	}
 )

@@ -32,7 +32,7 @@ func samples() []message {
 		startedMessage{1, math.MaxInt32, time.Hour},
 		failedMessage{1, failedEnded, uint32(unix.E2BIG)},
 		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
-		strayMessage{4711, "a b\x00"},
+		strayMessage{4711, true, "a b\x00"},
 	}
 }
 
