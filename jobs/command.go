@@ -150,8 +150,8 @@ func (c Command) runHere(ctx context.Context, run Run, s *spec) (Result, error) 
 		status, _ := state.Sys().(syscall.WaitStatus)
 		c.judge(&result, status)
 		if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-			result.CPU = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
-			result.PeakMemoryBytes = int64(ru.Maxrss) << 10
+			used := usageOf(ru)
+			result.CPU, result.PeakMemoryBytes = used.cpu, used.peakBytes
 		}
 	}
 	if over {

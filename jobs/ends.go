@@ -3,6 +3,8 @@
 package jobs
 
 import (
+	"syscall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -127,7 +129,7 @@ func (s *server) finish(r *served) {
 	signalGroup(r.pid, killSignals)
 	status, used, ok := reap(r.pid)
 	if !ok {
-		status = unix.WaitStatus(unix.SIGKILL) // it was nobody's child: there is no status to be had
+		status = syscall.WaitStatus(unix.SIGKILL) // it was nobody's child: there is no status to be had
 	}
 	delete(s.mains, r.pid)
 	delete(s.runs, r.id)

@@ -106,6 +106,7 @@ func (l *life) wake() time.Duration {
 		return earlier(l.term, l.kill)
 	case ending:
 		return earlier(l.until, l.kill)
+	default:
+		return 0
 	}
-	return 0
 }

@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"errors"
 	"syscall"
 	"time"
 
@@ -83,7 +84,7 @@ func hasExited(pid int) bool {
 		if err == nil {
 			return info.Signo != 0
 		}
-		if err != unix.EINTR { //nolint:errorlint // a bare errno, and this is asked often
+		if !errors.Is(err, unix.EINTR) {
 			return true // no child of ours
 		}
 	}
@@ -91,21 +92,20 @@ func hasExited(pid int) bool {
 
 // reap takes a zombie's status, and what it used, it and those that it had waited for. ok is false if
 // there was no zombie.
-func reap(pid int) (status unix.WaitStatus, used usage, ok bool) {
-	var ru unix.Rusage
+func reap(pid int) (status syscall.WaitStatus, used usage, ok bool) {
+	var ru syscall.Rusage
 	for {
-		got, err := unix.Wait4(pid, &status, unix.WNOHANG, &ru)
-		if err != unix.EINTR { //nolint:errorlint // see hasExited
+		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, &ru)
+		if !errors.Is(err, syscall.EINTR) {
 			return status, usageOf(&ru), err == nil && got == pid
 		}
 	}
 }
 
-func usageOf(ru *unix.Rusage) usage {
-	return usage{
-		cpu:       time.Duration(ru.Utime.Nano() + ru.Stime.Nano()),
-		peakBytes: int64(ru.Maxrss) << 10, // getrusage(2): in kilobytes
-	}
+// usageOf reads what getrusage(2) tells, which counts memory in kilobytes.
+func usageOf(ru *syscall.Rusage) usage {
+	peak := int64(ru.Maxrss) << 10 //nolint:unconvert // it has 32 bits on some machines
+	return usage{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), peakBytes: peak}
 }
 
 // add is the usage of two processes, or sets of them.

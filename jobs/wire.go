@@ -22,8 +22,24 @@ import "time"
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
-// over is passed over: the two sides need not agree on the order of what each of them does. A
-// packet that cannot be read breaks the connection off, because nobody knows then what was meant.
+// over is passed over: the two sides need not agree on the order of what each of them does.
+//
+// What happens when something fails:
+//
+//	the connection ends            the warden kills everything and exits; the daemon kills the warden, then
+//	                               everything that it had, says that its runs are lost, starts another
+//	a packet cannot be read        whoever sees that ends the connection: nobody knows what was meant
+//	no room for the daemon         its words wait in the link; after a second the connection has failed
+//	no room for the warden         its words wait, for as long as it takes; deadlines do not
+//	no pong within a second        the connection has failed; a second in which the daemon was awake
+//	the connection fails after a   it may have been read or not: the run is lost, and is not started
+//	start was sent                 again; one that was not sent goes to the next warden
+//	a descriptor did not arrive    failed, with EMFILE
+//	exec hangs                     later starts wait, nothing else does; see spawner
+//	a deadline comes before exec   failed; while exec is under way SIGKILL, which is ended
+//	a move comes too late          it changes nothing: see life
+//	the daemon's clock and the     there is one, CLOCK_BOOTTIME, for both
+//	warden's differ
 //
 // Integers are little-endian, instants are readings of CLOCK_BOOTTIME in nanoseconds. Both ends are
 // the same binary, so there are no versions to agree on.

@@ -65,7 +65,7 @@ func wardenOf(daemon int) int {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", daemon))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		for _, child := range strings.Fields(string(text)) {
+		for child := range strings.FieldsSeq(string(text)) {
 			if comm, _ := os.ReadFile("/proc/" + child + "/comm"); string(comm) == "rota-warden\n" {
 				pid, _ := strconv.Atoi(child)
 				return pid

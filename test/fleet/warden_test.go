@@ -38,8 +38,8 @@ func (f *fleet) stands(pulse string) mark {
 	f.t.Helper()
 	eventually(f.t, 30*time.Second, func() error {
 		for _, who := range []string{"main", "child", "session"} {
-			if _, err := os.Stat(pulse + "." + who); err != nil {
-				return err
+			if text, _ := os.ReadFile(pulse + "." + who); !strings.Contains(string(text), "\n") {
+				return fmt.Errorf("%s has not said that it lives", who)
 			}
 		}
 		return nil
@@ -76,7 +76,7 @@ func (d *daemon) wardens() (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.cmd.Process.Pid))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			pid, _ := strconv.Atoi(field)
 			if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(comm) == "rota-warden\n" {
 				pids = append(pids, pid)
