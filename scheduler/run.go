@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"rota/jobs"
@@ -67,6 +68,10 @@ type run struct {
 	cancel context.CancelCauseFunc
 	kill   chan struct{} // closed by watch alone
 	placed bool          // it has a place of the room
+
+	deadlines jobs.Deadlines
+	vouching  sync.Mutex // guards lost, and that deadlines move in order
+	lost      bool
 }
 
 // execute runs the handler under the lease and records how it ended.
@@ -89,7 +94,7 @@ func (s *Scheduler) execute(r *run) {
 			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Manual: c.Kind == ledger.Manual,
 			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
-			Output: tee{output, lines}, Kill: r.kill,
+			Output: tee{output, lines}, Kill: r.kill, Deadlines: &r.deadlines,
 		})
 		_ = lines.Close()
 		result <- res

@@ -104,6 +104,7 @@ type Scheduler struct {
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
 	runs     map[locking.Token]*run
+	held     map[grantKey]*run        // the same, once their leases are kept
 	records  map[string]bool          // runs that have ended here and whose outcome Redis has not taken yet
 	lines    map[string]chan struct{} // closed when a job's newest outcome has passed
 	twins    map[string]bool
@@ -138,14 +139,14 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, lines: map[string]chan struct{}{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, held: map[grantKey]*run{}, records: map[string]bool{}, lines: map[string]chan struct{}{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
-		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace, FailFast: opt.FailFast,
-		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
+		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + killMargin(opt.TTL), FailFast: opt.FailFast,
+		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime, Observe: s.renewed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)

@@ -1,0 +1,486 @@
+//go:build linux
+
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// deaf ignores SIGTERM, itself and in a session of its own.
+const deaf = "trap '' TERM; setsid sleep 300 & echo ready; sleep 300"
+
+// deadlinesIn are deadlines that far from now.
+func deadlinesIn(term, kill time.Duration) *Deadlines {
+	d := new(Deadlines)
+	now := boottime()
+	d.Move(now+term, now+kill)
+	return d
+}
+
+// The warden ends a run at its deadlines although nobody tells it to: neither ctx nor Kill end here.
+func TestWarden_KeepsDeadlines(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		term, kill   time.Duration
+		code         int
+		reason       string
+		least        time.Duration
+	}{
+		{"SIGTERM at the first", "sleep 300", 300 * time.Millisecond, time.Minute, 143, "", 300 * time.Millisecond},
+		{"SIGKILL at the second", deaf, 300 * time.Millisecond, 700 * time.Millisecond, 137, killedToo, 700 * time.Millisecond},
+		{"SIGKILL alone", "sleep 300", 0, 300 * time.Millisecond, 137, killedToo, 300 * time.Millisecond},
+		{"SIGTERM alone", "sleep 300", 300 * time.Millisecond, 0, 143, "", 300 * time.Millisecond},
+		{"whatever the program answers", "trap 'exit 0' TERM; while :; do sleep 0.05; done", 300 * time.Millisecond, time.Minute, 0, "", 300 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			run, _ := testRun(t)
+			run.Deadlines = new(Deadlines)
+			now := boottime()
+			at := func(d time.Duration) time.Duration { return map[bool]time.Duration{true: now + d}[d > 0] }
+			run.Deadlines.Move(at(c.term), at(c.kill))
+			began := time.Now()
+			got := command(Shell(c.script)...).Run(t.Context(), run)
+			check(t, c.script, got, Lost, c.code, words(errUnvouched)+c.reason)
+			if took := got.Ended.Sub(began); took < c.least || took > c.least+slack {
+				t.Errorf("it ended %v after the deadlines were set, want %v", took, c.least)
+			}
+			wantNone(t, run.ID)
+		})
+	}
+}
+
+// As long as somebody moves the deadlines the run goes on, far beyond the first ones.
+func TestWarden_MovedDeadlines(t *testing.T) {
+	run, _ := testRun(t)
+	run.Deadlines = deadlinesIn(500*time.Millisecond, time.Second)
+	moving, stop := context.WithCancel(t.Context())
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for moving.Err() == nil {
+			now := boottime()
+			run.Deadlines.Move(now+500*time.Millisecond, now+time.Second)
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	got := command(Shell("sleep 2; exit 3")...).Run(t.Context(), run)
+	check(t, "moved on", got, Failed, 3, "exit code 3")
+	stop()
+	mover.Wait()
+
+	run.Deadlines = deadlinesIn(time.Minute, time.Minute)
+	time.AfterFunc(200*time.Millisecond, func() { run.Deadlines.Move(1, 1) })
+	check(t, "moved back", command(Shell("sleep 300")...).Run(t.Context(), run), Lost, 137, words(errUnvouched)+killedToo)
+}
+
+// A warden that wakes late hears what was said before it judges: what was moved in time has not passed.
+func TestWarden_WakesLate(t *testing.T) {
+	w := startWarden(t)
+	run, _ := testRun(t)
+	told := ready(&run)
+	run.Deadlines = deadlinesIn(400*time.Millisecond, 500*time.Millisecond)
+	go func() {
+		<-told
+		_ = unix.Kill(w.PID(), unix.SIGSTOP)
+		now := boottime()
+		run.Deadlines.Move(now+time.Minute, now+time.Minute)
+		time.Sleep(700 * time.Millisecond)
+		_ = unix.Kill(w.PID(), unix.SIGCONT)
+	}()
+	cmd := command(Shell("echo ready; sleep 1.5; exit 3")...)
+	cmd.Warden = w
+	check(t, "moved while the warden slept", cmd.Run(t.Context(), run), Failed, 3, "exit code 3")
+
+	// And one that was not moved has passed, wholly: no SIGTERM is worth sending any more.
+	run, out := testRun(t)
+	told = ready(&run)
+	run.Deadlines = deadlinesIn(400*time.Millisecond, 500*time.Millisecond)
+	go func() {
+		<-told
+		_ = unix.Kill(w.PID(), unix.SIGSTOP)
+		time.Sleep(700 * time.Millisecond)
+		_ = unix.Kill(w.PID(), unix.SIGCONT)
+	}()
+	cmd = command(Shell("trap 'echo bye; exit' TERM; echo ready; while :; do sleep 0.01; done")...)
+	cmd.Warden = w
+	check(t, "passed while the warden slept", cmd.Run(t.Context(), run), Lost, 137, words(errUnvouched)+killedToo)
+	if out.String() != "ready\n" {
+		t.Errorf("printed %q, want no word after SIGKILL was due", out)
+	}
+}
+
+// What is sent to a daemon, by a terminal or by whoever stops a service, does not end its warden.
+func TestWarden_OutlivesSignals(t *testing.T) {
+	w := startWarden(t)
+	if session, err := unix.Getsid(w.PID()); err != nil || session != w.PID() {
+		t.Errorf("the warden's session is %d, %v, want its own, %d", session, err, w.PID())
+	}
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2} {
+		if err := unix.Kill(w.PID(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pid := w.PID()
+	run, _ := testRun(t)
+	cmd := command(Shell("for s in HUP INT TERM PIPE USR1 USR2; do kill -$s $PPID; done; exit 3")...)
+	cmd.Warden = w
+	check(t, "the next run", cmd.Run(t.Context(), run), Failed, 3, "exit code 3")
+	if w.PID() != pid {
+		t.Errorf("the warden is %d, was %d", w.PID(), pid)
+	}
+}
+
+// The last look at the clock is right before exec.
+func TestWarden_TooLateToStart(t *testing.T) {
+	run, out := testRun(t)
+	run.Deadlines = deadlinesIn(-2*time.Second, -time.Second)
+	got := command("echo", "started").Run(t.Context(), run)
+	check(t, "a deadline that has passed", got, Lost, -1, words(errTooLate))
+	if !got.Started.IsZero() || out.Total() > 0 {
+		t.Errorf("started %v, printed %q, want neither", got.Started, out)
+	}
+}
+
+// journal collects log records.
+type journal struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.String()
+}
+
+// What becomes of runs whose warden is killed or stopped: they are lost, every process of them is dead
+// when Run returns, somebody is told, and the next run has another warden.
+func TestWarden_Lost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		within time.Duration
+		why    string
+	}{
+		{"killed", unix.SIGKILL, time.Second, "it has ended"},
+		{"stopped", unix.SIGSTOP, pingEvery + answerPatience + time.Second, "it has not answered for 1s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log journal
+			w, err := StartWarden(WardenOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			first := w.PID()
+			var runs sync.WaitGroup
+			var began []<-chan struct{}
+			lost := make(chan time.Time, 5)
+			for range 5 {
+				run, _ := testRun(t)
+				began = append(began, ready(&run))
+				runs.Go(func() {
+					cmd := command(Shell(deaf)...)
+					cmd.Warden = w
+					got := cmd.Run(t.Context(), run)
+					lost <- time.Now()
+					check(t, "a run", got, Lost, -1, "the warden was lost: "+c.why+"; every process of the run was killed")
+					if got.Started.IsZero() {
+						t.Error("started is not known, want the time")
+					}
+					wantNone(t, run.ID)
+				})
+			}
+			for _, b := range began {
+				<-b
+			}
+			gone := time.Now()
+			if err := unix.Kill(first, c.signal); err != nil {
+				t.Fatal(err)
+			}
+			runs.Wait()
+			if took := (<-lost).Sub(gone); took > c.within+slack {
+				t.Errorf("the first run ended %v after the warden was %s, want %v", took, c.name, c.within)
+			}
+			run, _ := testRun(t)
+			cmd := command("true")
+			cmd.Warden = w
+			check(t, "the next run", cmd.Run(t.Context(), run), Succeeded, 0, "")
+			if now := w.PID(); now == first || now == 0 {
+				t.Errorf("the warden has pid %d, before %d; want another one", now, first)
+			}
+			if text := log.String(); strings.Count(text, `level=ERROR msg="warden lost"`) != 1 || !strings.Contains(text, c.why) || !strings.Contains(text, "running=5") {
+				t.Errorf("the log has\n%s\nwant one error that says %q, of 5 runs", text, c.why)
+			}
+			if err := unix.Kill(first, 0); !errors.Is(err, unix.ESRCH) {
+				t.Errorf("the old warden: %v, want it gone and reaped", err)
+			}
+		})
+	}
+}
+
+// A run that was ended for another reason keeps it, also if the warden is lost before it could say so.
+func TestWarden_LostUnderAnEnd(t *testing.T) {
+	w := startWarden(t)
+	run, _ := testRun(t)
+	told := ready(&run)
+	cmd := command(Shell("trap 'echo again' TERM; echo ready; while :; do sleep 0.05; done")...)
+	cmd.Warden = w
+	ctx := endsWith(t, ErrTimedOut, told)
+	go func() {
+		<-ctx.Done()
+		time.Sleep(100 * time.Millisecond)
+		_ = unix.Kill(w.PID(), unix.SIGKILL)
+	}()
+	check(t, "timed out", cmd.Run(ctx, run), TimedOut, -1, words(ErrTimedOut))
+	wantNone(t, run.ID)
+}
+
+func TestWarden_Close(t *testing.T) {
+	w, err := StartWarden(WardenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := w.PID()
+	run, _ := testRun(t)
+	told := ready(&run)
+	cmd := command(Shell(deaf)...)
+	cmd.Warden = w
+	ended := make(chan Result, 1)
+	go func() { ended <- cmd.Run(t.Context(), run) }()
+	<-told
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Errorf("Close() = %v, want nil", err)
+		}
+	}
+	check(t, "a run that was left", <-ended, Lost, -1, "the warden was lost: the warden is closed; every process of the run was killed")
+	wantNone(t, run.ID)
+	if err := unix.Kill(pid, 0); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("after Close the warden: %v, want it gone", err)
+	}
+	check(t, "after Close", cmd.Run(t.Context(), run), Failed, -1, `start "/bin/sh": the warden is closed`)
+}
+
+// holdARun is a daemon with runs that do not end by themselves. Their deadlines are as far away as
+// ROTA_TEST_TTL says; nobody moves them. It prints READY when they are there.
+func holdARun() {
+	w, err := StartWarden(WardenOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ttl, _ := time.ParseDuration(os.Getenv("ROTA_TEST_TTL"))
+	var runs sync.WaitGroup
+	for _, script := range []string{"setsid sleep 600", deaf, "(setsid sleep 600 &); sleep 600"} {
+		began := make(chan struct{})
+		runs.Go(func() {
+			cmd := command(Shell("echo $$; " + script)...)
+			cmd.Warden = w
+			run := Run{ID: os.Getenv("ROTA_TEST_ID"), Output: writerFunc(func(p []byte) (int, error) {
+				select {
+				case <-began:
+				default:
+					close(began)
+				}
+				return len(p), nil
+			})}
+			if ttl > 0 {
+				run.Deadlines = deadlinesIn(ttl/2, ttl)
+			}
+			cmd.Run(context.Background(), run)
+		})
+		<-began
+	}
+	fmt.Println("READY", w.PID())
+	runs.Wait()
+	fmt.Println("ENDED")
+	_ = w.Close()
+}
+
+// hold starts such a daemon and returns when its runs are there. The daemon and its warden are gone
+// when the test ends.
+func hold(t *testing.T, id string, ttl time.Duration) (daemon *exec.Cmd, wardenPID int) {
+	t.Helper()
+	daemon = play(t, "hold", "")
+	daemon.Env = append(daemon.Env, "ROTA_TEST_ID="+id, "ROTA_TEST_TTL="+ttl.String())
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = daemon.Process.Kill()
+		_ = daemon.Wait()
+	})
+	if _, err := fmt.Fscanf(out, "READY %d\n", &wardenPID); err != nil {
+		t.Fatalf("the daemon's first line: %v", err)
+	}
+	eventually(t, "the runs' processes are there", func() bool { return len(carriersOf(t, id)) >= 6 })
+	return daemon, wardenPID
+}
+
+// A daemon that is stopped: its runs are dead by their last instant all the same.
+func TestWarden_DaemonStopped(t *testing.T) {
+	const ttl = 1500 * time.Millisecond
+	run, _ := testRun(t)
+	began := time.Now()
+	daemon, _ := hold(t, run.ID, ttl)
+	if err := daemon.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "every process of the runs is dead", func() bool { return len(carriersOf(t, run.ID)) == 0 })
+	if lived := time.Since(began); lived > ttl+slack {
+		t.Errorf("they lived %v, their last instant was %v after their start", lived, ttl)
+	}
+	// And it learns of it when it goes on.
+	if err := daemon.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Wait(); err != nil {
+		t.Errorf("the daemon ended with %v, want 0: its runs are over", err)
+	}
+}
+
+// Case L16: a daemon that is killed takes its runs along, whole, and its warden.
+func TestWarden_DaemonKilled(t *testing.T) {
+	run, _ := testRun(t)
+	daemon, pid := hold(t, run.ID, 0)
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	eventually(t, "every process of the runs is dead", func() bool { return len(carriersOf(t, run.ID)) == 0 })
+	if took := time.Since(killed); took > slack {
+		t.Errorf("it took them %v, want them dead at once", took)
+	}
+	eventually(t, "the warden has ended", func() bool { return ended(pid) })
+}
+
+// The daemon's death does not wait for a warden that is stopped, only for it to go on: what dies with
+// the warden's thread are the main processes.
+func TestWarden_BothKilled(t *testing.T) {
+	run, _ := testRun(t)
+	daemon, pid := hold(t, run.ID, 0)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(daemon.Process.Kill(), unix.Kill(pid, unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the main processes are dead", func() bool {
+		for _, pid := range carriersOf(t, run.ID) {
+			if stat, err := readStat(pid, new(make([]byte, 4<<10))); err == nil && stat.group == pid && stat.session != pid {
+				return false
+			}
+		}
+		return true
+	})
+	for _, pid := range carriersOf(t, run.ID) {
+		_ = unix.Kill(pid, unix.SIGKILL) // said not to be covered: both at once
+	}
+}
+
+// ended tells whether a process is gone, or a zombie that PID 1 does not reap.
+func ended(pid int) bool {
+	stat, err := readStat(pid, new(make([]byte, 4<<10)))
+	return err != nil || stat.dead()
+}
+
+// A warden that was not started by a daemon says so.
+func TestServeWarden_ByHand(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Args = []string{wardenName}
+	text, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v, want 1", err)
+	}
+	if want := "rota: warden: there is no daemon: it is started by one, not by hand\n"; string(text) != want {
+		t.Errorf("it printed %q, want %q", text, want)
+	}
+}
+
+// A program that does not ask IsWarden would start itself for ever.
+func TestStartWarden_NotInOne(t *testing.T) {
+	t.Setenv(wardenVariable, "1")
+	w, err := StartWarden(WardenOptions{})
+	if err == nil {
+		_ = w.Close()
+		t.Fatal("StartWarden in a warden's environment succeeded")
+	}
+	if want := "jobs: this process was started as a warden; main has to ask jobs.IsWarden first"; err.Error() != want {
+		t.Errorf("StartWarden = %q, want %q", err, want)
+	}
+}
+
+// Arguments that do not fit into a packet go another way, and those that fit nowhere are refused.
+func TestWarden_LongArguments(t *testing.T) {
+	run, out := testRun(t)
+	var args []string
+	for range 15 {
+		args = append(args, strings.Repeat("x", 100<<10))
+	}
+	check(t, "1.5 MB", command(append([]string{"sh", "-c", "echo $# ${#1}", "sh"}, args...)...).Run(t.Context(), run), Succeeded, 0, "")
+	if want := "15 102400\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out, want)
+	}
+	for len(args) < 100 {
+		args = append(args, args[0])
+	}
+	got := command(append([]string{"true"}, args...)...).Run(t.Context(), run)
+	if got.Outcome != Failed || !strings.Contains(got.Reason, "argument list too long: 10240") {
+		t.Errorf("10 MB: %s, %q; want failed, argument list too long", got.Outcome, got.Reason)
+	}
+}
+
+// What a run used is known: of what it waited for, and of orphans.
+func TestWarden_Usage(t *testing.T) {
+	eachWay(t, func(t *testing.T, command startsCommands) {
+		run, _ := testRun(t)
+		const spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+		got := command(Shell(spin)...).Run(t.Context(), run)
+		if got.CPU < 20*time.Millisecond || got.CPU > got.Ended.Sub(got.Started)+50*time.Millisecond {
+			t.Errorf("CPU = %v of %v, want most of it", got.CPU, got.Ended.Sub(got.Started))
+		}
+		if got.PeakMemoryBytes < 500<<10 || got.PeakMemoryBytes > 100<<20 {
+			t.Errorf("PeakMemoryBytes = %d, want a shell's", got.PeakMemoryBytes)
+		}
+	})
+	t.Run("of orphans", func(t *testing.T) {
+		run, _ := testRun(t)
+		// The main process does nothing; an orphan of its works, and ends before it.
+		done := filepath.Join(t.TempDir(), "done")
+		script := "(setsid sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; : >" + done + "' &) ; until [ -e " + done + " ]; do sleep 0.02; done; sleep 0.1"
+		got := command(Shell(script)...).Run(t.Context(), run)
+		check(t, script, got, Succeeded, 0, "")
+		if got.CPU < 20*time.Millisecond {
+			t.Errorf("CPU = %v, want that of the orphan", got.CPU)
+		}
+	})
+}
