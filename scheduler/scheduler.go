@@ -202,7 +202,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	heart.Go(func() { s.heart(beating) })
 	heart.Go(func() { s.listen(beating) })
 	heart.Go(func() { s.touch(beating) })
-	s.deliverLeft()
+	s.deliverLeft() //nolint:contextcheck // what ctx ends is claiming, not delivering
 
 	s.loop(ctx)
 	<-ctx.Done()
