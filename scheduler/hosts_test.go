@@ -51,7 +51,7 @@ func TestScope_EveryHostRunsItsOwn(t *testing.T) {
 			t.Errorf("own@h0 has %d entries, want 9", n)
 		}
 		f.start("h1", nil, own, once)
-		until(t, "00:11:00")
+		until(t, "00:10:55")
 		f.wantSays("own@h1", "00:01:00 succeeded", "00:02:00 succeeded", "00:03:00 succeeded", "00:04:00 succeeded", "00:05:00 succeeded",
 			"00:06:00…00:08:00 (3) missed", "00:09:00 missed", "00:10:00 succeeded")
 		// By hand it runs on the host named.
@@ -64,7 +64,7 @@ func TestScope_EveryHostRunsItsOwn(t *testing.T) {
 		ask("own@h2")
 		ask("own")
 		time.Sleep(3 * time.Second)
-		if runs := f.ran()[before:]; len(runs) != 1 || runs[0].Host != "h2" || runs[0].Job != "own@h2" {
+		if runs := f.ran()[before:]; len(runs) != 1 || runs[0].Host != "h2" || runs[0].Job != "own@h2" || !runs[0].Manual {
 			t.Errorf("a request for own@h2, and one for own: %+v ran, want one on h2", runs)
 		}
 	})

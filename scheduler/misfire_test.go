@@ -69,6 +69,9 @@ func TestMisfire_AnHoursOutage(t *testing.T) {
 	} {
 		for outage, away := range outages {
 			for _, n := range []int{1, 3} {
+				if underRace && n == 1 {
+					continue // the detector makes it ten times slower; it has more to see with three
+				}
 				t.Run(fmt.Sprintf("%s, %s, hosts %d", c.misfire, outage, n), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFleet(t)

@@ -219,7 +219,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	heart.Go(func() { s.heart(beating) })
 	heart.Go(func() { s.listen(beating) })
 	heart.Go(func() { s.touch(beating) })
-	s.deliverLeft()
+	s.deliverLeft() //nolint:contextcheck // what ctx ends is claiming, not delivering
 
 	var tending sync.WaitGroup
 	tending.Go(func() { s.tend(ctx) })

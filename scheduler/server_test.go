@@ -22,9 +22,10 @@ func onServer(t *testing.T) (*fleet, *redistest.ServerProc) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx := context.WithoutCancel(t.Context()) // hosts leave when the test is over
 	return &fleet{t: t, led: led, keep: 500, dial: func() (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(context.Background(), "tcp", s.Addr())
+		return d.DialContext(ctx, "tcp", s.Addr())
 	}}, s
 }
 

@@ -275,7 +275,11 @@ func (s *Scheduler) freed(job string) {
 	if _, _, ofHost := strings.Cut(job, "@"); j == nil && ofHost {
 		return // another host's own lock
 	}
-	s.tending.poke(time.Now(), s.turnOf, func(name string) bool {
+	now := time.Now()
+	if j != nil {
+		s.tending.hinted(j.LockName(), now)
+	}
+	s.tending.poke(now, s.turnOf, func(name string) bool {
 		other, _ := tab.job(name)
 		return j == nil || other == nil || name == job || other.LockName() == j.LockName()
 	})

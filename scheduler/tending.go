@@ -11,6 +11,7 @@ type tending struct {
 	mu   sync.Mutex
 	jobs map[string]*care
 	gave map[string]time.Time // when a tick of the job was given back here
+	free map[string]time.Time // when a hint said last that the lock is free
 	wake chan struct{}
 }
 
@@ -29,7 +30,7 @@ type care struct {
 }
 
 func newTending() *tending {
-	return &tending{jobs: map[string]*care{}, gave: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+	return &tending{jobs: map[string]*care{}, gave: map[string]time.Time{}, free: map[string]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
 // add has a job looked at, at an instant or sooner.
@@ -186,6 +187,27 @@ func (g *tending) mayRetake(job string, now time.Time) time.Time {
 
 // retakeAfter is how long a host that gave a tick back leaves it to the others.
 const retakeAfter = time.Second
+
+// hinted notes that a lock was said to be free.
+func (g *tending) hinted(lock string, now time.Time) {
+	const outdated = time.Minute // answers to claims have come by then
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free[lock] = now
+	for name, at := range g.free {
+		if now.Sub(at) > outdated {
+			delete(g.free, name)
+		}
+	}
+}
+
+// freedSince tells whether a lock was said to be free at an instant or later.
+func (g *tending) freedSince(lock string, at time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	free, ok := g.free[lock]
+	return ok && !free.Before(at)
+}
 
 // rouse makes tend look at the list. The caller holds the lock.
 func (g *tending) rouse() {

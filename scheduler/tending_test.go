@@ -82,6 +82,20 @@ func TestTending_WhatHappensDuringALookIsNotLost(t *testing.T) {
 			t.Errorf("wait = %s while the look is under way, want %s", d, rearm)
 		}
 	})
+	t.Run("a hint that comes before the answer that makes one wait for it", func(t *testing.T) {
+		g := newTending()
+		if g.freedSince("db", now) {
+			t.Error("freedSince says that a lock was free of which nothing was said")
+		}
+		g.hinted("db", now.Add(time.Second))
+		if !g.freedSince("db", now) || !g.freedSince("db", now.Add(time.Second)) || g.freedSince("db", now.Add(2*time.Second)) || g.freedSince("other", now) {
+			t.Error("freedSince does not tell before and after the hint, or locks, apart")
+		}
+		g.hinted("other", now.Add(2*time.Minute))
+		if g.freedSince("db", now) {
+			t.Error("a hint of two minutes ago is still remembered")
+		}
+	})
 	t.Run("who gave a tick back leaves it to the others for a second", func(t *testing.T) {
 		g := newTending()
 		if at := g.mayRetake("a", now); !at.Equal(now) {

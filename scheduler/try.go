@@ -254,15 +254,20 @@ func (s *Scheduler) misfires(t *try) {
 // awaits has the job of a tick looked after that waits for the lock: this host alone may know it.
 func (s *Scheduler) awaits(t *try, a answer) {
 	c := &t.claim
+	// First this, for what is asked for below may be done in no time.
+	if !t.owed || a.Decided != "" {
+		wait := patience(0, a.Left)
+		if s.tending.freedSince(c.Lock, a.sent.Time()) {
+			wait = 0 // the hint came before the answer
+		}
+		s.tending.add(c.Job, 0, time.Now().Add(wait))
+	}
 	if c.Overlap == string(OverlapReplace) && a.HolderJob == c.Job {
 		if s.runsHere(a.HolderRun) {
 			s.keeper.RenewNow() // brings that its end is asked for
 		} else {
 			s.work.Go(func() { s.call(func(ctx context.Context) { s.opt.Ledger.Urge(ctx, a.HolderRun) }) })
 		}
-	}
-	if !t.owed || a.Decided != "" {
-		s.tending.add(c.Job, 0, time.Now().Add(patience(0, a.Left)))
 	}
 }
 

@@ -65,7 +65,7 @@ func (f *fleet) start(name string, table ...scheduler.Job) *daemon {
 	f.Helper()
 	c := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:0", ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 100,
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.dial() },
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.dial() }, //nolint:contextcheck // a pipe is dialed at once
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	led, err := ledger.New(c, ledger.Options{Namespace: "t"})

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -140,8 +139,11 @@ func TestFleet_OutputOfEveryKind(t *testing.T) {
 					continue
 				}
 				e, err := f.led.Run(t.Context(), m.run)
-				if err != nil || e.Outcome == ledger.OutcomeRunning {
-					return fmt.Errorf("%s: %v, %v", job, e.Outcome, err)
+				if err != nil {
+					return fmt.Errorf("%s: %w", job, err)
+				}
+				if e.Outcome == ledger.OutcomeRunning {
+					return fmt.Errorf("%s goes on", job)
 				}
 				first[job] = e
 			}
@@ -226,7 +228,7 @@ func rotaOutput(t *testing.T, config, run string) string {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(context.Background(), bin, "output", "-c", config, run)
+	c := exec.CommandContext(t.Context(), bin, "output", "-c", config, run)
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if err := c.Run(); err != nil || stderr.Len() > 0 {
 		t.Errorf("rota output %s: %v, stderr %q", run, err, stderr.String())
