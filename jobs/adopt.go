@@ -11,27 +11,35 @@ import (
 // reap waits for the children that came to this process from others.
 func (w *Warden) reap(died <-chan os.Signal) {
 	t := newTree()
-	var children []int
 	for {
 		select {
 		case <-died:
 		case <-w.closing:
 			return
 		}
-		children, _ = t.children(os.Getpid(), children[:0])
-		var own map[int]bool
-		for _, pid := range children {
-			if stat, err := readStat(pid, &t.buf); err != nil || !stat.dead() {
-				continue
-			}
-			if own == nil {
-				own = ownChildren()
-			}
-			if !own[pid] {
-				reap(pid)
-			}
+		// Again as long as there was one, because the list is not complete while others are reaped.
+		for reapAdopted(t) {
 		}
 	}
+}
+
+// reapAdopted reaps what is dead and tells whether anything was.
+func reapAdopted(t *tree) (found bool) {
+	children, _ := t.children(os.Getpid(), nil)
+	var own map[int]bool
+	for _, pid := range children {
+		if stat, err := readStat(pid, &t.buf); err != nil || !stat.dead() {
+			continue
+		}
+		if own == nil {
+			own = ownChildren()
+		}
+		if !own[pid] {
+			reap(pid)
+			found = true
+		}
+	}
+	return found
 }
 
 // ownChildren are the processes that this one holds a pidfd of: package os opens one with each that it

@@ -3,10 +3,10 @@
 package jobs
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // bury does what a warden that is lost can no longer do: it kills its runs.
@@ -21,7 +21,7 @@ func (w *Warden) bury(l *link) {
 	})
 	left := leftovers{tree: newTree(), warden: l.proc.Pid, marks: l.marks, runs: l.runNames(), environs: newEnvirons()}
 	for pause, quiet := pollMin, 0; quiet < 2; {
-		// Twice, because the list of this process' children may have left some out, see tree.
+		// Twice, because what forked and died while it looked may have been overlooked.
 		if left.killOnce() {
 			quiet = 0
 		} else {
@@ -39,53 +39,64 @@ func (w *Warden) bury(l *link) {
 	l.giveUp()
 }
 
-// leftovers are what a lost warden has left behind. They are below this process, its children's next
-// subreaper, as those of a run are below the warden in [family].
+// leftovers are what a lost warden has left behind: its children, which come to this process when it is
+// dead, whatever shows its mark, and everything below those.
+//
+// They are looked for among all processes of the host. The lists of children would be less to read, but
+// not to be trusted here: others wait for this process' children at the same time, see [tree].
 type leftovers struct {
 	tree     *tree
 	warden   int
 	marks    marks
 	runs     map[string]bool // ROTA_RUN of those that were not over
 	environs *environs
-	children []int
 }
 
 // killOnce kills what it finds and tells whether it found any.
 func (l *leftovers) killOnce() (found bool) {
-	var err error
-	if l.children, err = l.tree.children(os.Getpid(), l.children[:0]); err != nil {
+	all, err := l.tree.all()
+	if err != nil {
 		return true // it has not seen that there is none
 	}
 	own := ownChildren()
-	for _, pid := range l.children {
-		stat, err := readStat(pid, &l.tree.buf)
-		if err != nil {
-			continue // it has ended, and was reaped
+	left := map[int]bool{}
+	below := map[int][]int{}
+	for pid, stat := range all {
+		below[stat.parent] = append(below[stat.parent], pid)
+		if pid == l.warden || !own[pid] && l.isLeft(pid, stat) {
+			left[pid] = true
 		}
-		if pid != l.warden && (own[pid] || !l.isLeft(pid)) {
-			continue
+	}
+	for next := slices.Collect(maps.Keys(left)); len(next) > 0; next = next[1:] {
+		for _, pid := range below[next[0]] {
+			if !left[pid] {
+				left[pid] = true
+				next = append(next, pid)
+			}
 		}
-		found = true
-		if pid != l.warden {
-			if stat.dead() {
-				reap(pid)
-				continue
-			}
-			// It is a child that is not reaped, so its group's number is its group's still.
-			if stat.group != unix.Getpgrp() {
-				signalGroup(stat.group, killSignals)
-			}
+	}
+	for pid := range left {
+		stat := all[pid]
+		switch {
+		case pid == l.warden && stat.dead():
+			found = true // its children have not all come to this process yet
+		case !stat.dead():
+			found = true
 			l.tree.signal(process{pid, stat.start}, killSignals)
+		case stat.parent == os.Getpid():
+			reap(pid) // if others have not
 		}
-		l.tree.below(pid, func(p process, _ procStat) { l.tree.signal(p, killSignals) })
 	}
 	return found
 }
 
-// isLeft tells whether a child was the warden's.
-func (l *leftovers) isLeft(pid int) bool {
+// isLeft tells whether a process was the warden's, by what it shows itself.
+func (l *leftovers) isLeft(pid int, stat procStat) bool {
 	if _, ok := l.marks.of(pid, &l.tree.buf); ok {
 		return true
+	}
+	if stat.parent != os.Getpid() {
+		return false
 	}
 	for _, run := range l.environs.settled(pid, &l.tree.buf).runs {
 		if l.runs[run] {

@@ -33,7 +33,7 @@ func (s *server) spawned(j *job) {
 		s.post(failedMessage{run: r.id, why: failedExec, errno: j.errno()})
 	default:
 		r.pid = j.pid
-		r.family = &family{main: j.pid, tree: s.orphans.tree, orphans: map[int]*orphan{}, doubt: &s.orphans.doubt, got: map[process]int{}}
+		r.family = newFamily(j.pid, &s.orphans)
 		r.members = r.family
 		s.mains[r.pid] = r
 		// Orphans that came before the start was known to be done.

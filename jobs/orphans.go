@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxLooks bounds how often in a row the warden looks at its orphans while they die under its eyes.
-const maxLooks = 100
+// lookingTime is how long the warden looks at its orphans at a time while they die under its eyes.
+const lookingTime = 20 * time.Millisecond
 
 // An orphan is a process that came to the warden because its parent ended. Whose it is shows in its
 // process group, in that it was signalled before, in its mark, or, if it has lost that, in its
@@ -102,12 +103,14 @@ func (s *server) refresh() bool {
 	if s.starting != nil && !s.orphans.tree.threads {
 		return false // the child that is being started cannot be told from an orphan
 	}
-	for range maxLooks {
+	for until := now + lookingTime; ; {
 		if s.look() {
 			return true
 		}
+		if boottime() >= until {
+			return false // the next round goes on with it
+		}
 	}
-	return false
 }
 
 // place finds out whose an orphan is.
@@ -117,7 +120,7 @@ func (s *server) place(orph *orphan, stat procStat) {
 		return
 	}
 	for _, r := range s.mains {
-		if r.family != nil && r.family.got[orph.process] > 0 {
+		if r.family != nil && r.family.knows(orph.process) {
 			s.give(orph, r) // it was seen below its main process
 			return
 		}

@@ -47,7 +47,7 @@ type Result struct {
 	// What the processes of a command used, as getrusage(2) counts it: of each that its parent waited
 	// for, or the warden did. Zero if it is not known, as of Go handlers.
 	CPU             time.Duration // user and system time of all together
-	PeakMemoryBytes int64         // resident memory of the one that had most
+	PeakMemoryBytes int64         // resident memory of the one that had most, at least that of the process it was forked by
 }
 
 // EndOf tells the outcome that the end of ctx gives a run, and the reason, for a person: what the

@@ -39,38 +39,53 @@ type family struct {
 
 	sent  []syscall.Signal // what the run got last
 	times int              // how often it got something
-	got   map[process]int  // who, outside of the process group, got it, by the last time
+	told  map[process]int  // who was seen to be of the run, and when it was last signalled by itself
+}
+
+func newFamily(main int, o *orphans) *family {
+	return &family{main: main, tree: o.tree, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
 }
 
 func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
 
-// signal also reaches what comes to the warden later, if it has not got the signals yet: it may have
-// been overlooked, as what forks is while it is looked at.
+// signal looks before it sends, because what it is about to end may be all that shows whose the others
+// are; and after, for those that are not in the group, or have just left it.
 func (f *family) signal(sigs ...syscall.Signal) {
 	f.sent = sigs
 	f.times++
+	f.tree.below(f.main, func(p process, _ procStat) { f.told[p] += 0 })
 	signalGroup(f.main, sigs)
-	f.tree.below(f.main, f.signalOne)
+	f.tree.below(f.main, f.tell)
 	for _, o := range f.orphans {
 		f.adopt(o)
 	}
 }
 
-// adopt takes an orphan in.
+// knows tells whether a process was seen to be of the run.
+func (f *family) knows(p process) bool {
+	_, ok := f.told[p]
+	return ok
+}
+
+// adopt takes an orphan in. It and what is below it get what the run got, if they have not.
 func (f *family) adopt(o *orphan) {
 	f.orphans[o.pid] = o
 	if f.sent == nil {
 		return
 	}
 	if stat, err := readStat(o.pid, &f.tree.buf); err == nil {
-		f.signalOne(o.process, stat)
+		f.tell(o.process, stat)
 	}
-	f.tree.below(o.pid, f.signalOne)
+	f.tree.below(o.pid, f.tell)
 }
 
-func (f *family) signalOne(p process, stat procStat) {
-	if stat.group != f.main && f.got[p] != f.times {
-		f.got[p] = f.times
+func (f *family) tell(p process, stat procStat) {
+	if stat.group == f.main {
+		f.told[p] += 0
+		return
+	}
+	if f.told[p] != f.times {
+		f.told[p] = f.times
 		f.tree.signal(p, f.sent)
 	}
 }

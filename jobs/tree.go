@@ -89,23 +89,40 @@ func (t *tree) list(pid, thread int, to []int) ([]int, error) {
 	return to, nil
 }
 
+// scan is children by another way.
 func (t *tree) scan(parent int, to []int) ([]int, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return to, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if stat, err := readStat(pid, &t.buf); err == nil && stat.parent == parent {
+	all, err := t.all()
+	for pid, stat := range all {
+		if stat.parent == parent {
 			to = append(to, pid)
 		}
 	}
 	return to, err
+}
+
+// all reads every process of the host. One that lives from the first to the last of it is there.
+func (t *tree) all() (map[int]procStat, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	all := make(map[int]procStat, len(names))
+	for _, name := range names {
+		pid, notAProcess := strconv.Atoi(name)
+		if notAProcess != nil {
+			continue
+		}
+		stat, statErr := readStat(pid, &t.buf)
+		switch {
+		case statErr == nil:
+			all[pid] = stat
+		case exhausted(statErr):
+			err = statErr
+		}
+	}
+	return all, err
 }
 
 // below calls do for every live process below pid, with what was known of it then, parents first.
