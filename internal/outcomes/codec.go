@@ -34,6 +34,7 @@ type file struct {
 	Kept      time.Time `json:"kept"`
 	Namespace string    `json:"namespace"`
 
+	// Host is the one that ran it. Whoever delivers may be called otherwise.
 	Job        string       `json:"job"`
 	Run        string       `json:"run"`
 	Tick       time.Time    `json:"tick"`
@@ -41,12 +42,12 @@ type file struct {
 	Host       string       `json:"host"`
 	Lock       string       `json:"lock"`
 	Lease      string       `json:"lease,omitempty"`
-	Token      string       `json:"ownership_token"`
+	Token      string       `json:"ownership_token"` // a secret: it frees the lock, if the lease still lives
 	Fence      int64        `json:"fencing_token"`
 	Found      ledger.Found `json:"found,omitempty"`
 	Won        time.Time    `json:"won"`
 	Definition string       `json:"definition,omitempty"`
-	TTL        int64        `json:"ttl_ms"`
+	TTL        int64        `json:"ttl_ms"` // of the lease; nothing is granted by it any more
 	Expire     int64        `json:"expire_ms"`
 	Request    string       `json:"request,omitempty"`
 	Who        string       `json:"who,omitempty"`
@@ -57,7 +58,7 @@ type file struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended"`
 	Attempt  int       `json:"attempt"`
-	Output   []byte    `json:"output,omitempty"`
+	Output   []byte    `json:"output,omitempty"` // in base64: it need not be text
 }
 
 // encode writes an outcome as JSON. A reason that is not UTF-8 becomes so; the output stays as it is.

@@ -19,6 +19,7 @@ func (s *Store) makeRoom(n int64) error {
 			return err
 		}
 	}
+	// How a run ended is what was promised; what it printed is most of the bytes.
 	for _, en := range s.entries {
 		if s.bytes+n <= s.opt.MaxBytes {
 			return nil

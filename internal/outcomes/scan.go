@@ -70,6 +70,7 @@ func (s *Store) load(name string) (*outcome, error) {
 		return nil, err
 	}
 	o, err := decode(data)
+	// It takes room like the others, or a daemon that was set back to an older version would go beyond it.
 	if errors.Is(err, errNewer) {
 		s.add(&entry{name: name, size: int64(len(data)), log: s.log.With("file", name)})
 	}
@@ -78,6 +79,7 @@ func (s *Store) load(name string) (*outcome, error) {
 	}
 	en := &entry{name: name, size: int64(len(data)), output: len(o.ending.Output), log: s.about(&o.grant, &o.ending)}
 	s.add(en)
+	// Into another namespace's ledger it would bring a run that nobody there knows.
 	if o.namespace == s.opt.Namespace {
 		s.left = append(s.left, scheduler.KeptOutcome{Grant: o.grant, Ending: o.ending, Drop: func() error { return s.drop(en) }})
 	}

@@ -73,6 +73,7 @@ func (s *Store) Keep(g *ledger.Grant, e *ledger.Ending) (drop func() error, err 
 	if err := s.makeRoom(int64(len(data))); err != nil {
 		return nil, err
 	}
+	// The number is used up even if the write fails: what that left must not be mistaken for this one.
 	name := fmt.Sprintf("%012d-%s%s", s.next, inName(g.Claim.Run), ending)
 	s.next++
 	if err := s.write(name, data); err != nil {
