@@ -184,11 +184,13 @@ func TestCommand_OwnEndCounts(t *testing.T) {
 	eachWay(t, func(t *testing.T, command startsCommands) {
 		for range 5 { // select takes either of two
 			run, _ := testRun(t)
+			told := ready(&run)
 			ctx := &lateContext{Context: t.Context(), programEnded: func() {
+				<-told // else it may not have begun
 				eventually(t, "the program ends", func() bool { return len(carriersOf(t, run.ID)) == 0 })
 				time.Sleep(50 * time.Millisecond) // until its waiter knows
 			}}
-			check(t, "exit before the end of ctx", command(Shell("exit 3")...).Run(ctx, run), Failed, 3, "exit code 3")
+			check(t, "exit before the end of ctx", command(Shell("echo bye; exit 3")...).Run(ctx, run), Failed, 3, "exit code 3")
 		}
 	})
 }
