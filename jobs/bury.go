@@ -3,40 +3,46 @@
 package jobs
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"time"
 )
 
-// bury does what a warden that is lost can no longer do: it kills its runs.
-func (w *Warden) bury(l *link) {
+// bury does what a warden that is lost can no longer do: it kills its runs. The error says that it could
+// not before its time was over, which begins when the Warden is closed: until then it goes on.
+func (w *Warden) bury(l *link) error {
 	// Also one that was stopped: its children come to this process only when it is dead.
 	_ = l.proc.Kill()
 	l.disconnect()
+	defer l.giveUp()
 	dead := make(chan struct{})
 	w.work.Go(func() {
 		_, _ = l.proc.Wait()
 		close(dead)
 	})
 	left := leftovers{tree: newTree(), warden: l.proc.Pid, marks: l.marks, runs: l.runNames(), environs: newEnvirons()}
-	for pause, quiet := pollMin, 0; quiet < 2; {
+	closing := w.closing
+	var over <-chan time.Time
+	for pause, quiet := pollMin, 0; ; pause = min(2*pause, pollMax) {
 		// Twice, because what forked and died while it looked may have been overlooked.
-		if left.killOnce() {
+		if quiet++; left.killOnce() {
 			quiet = 0
-		} else {
-			quiet++
+		}
+		if quiet == 2 {
+			return nil
 		}
 		select {
 		case <-dead:
 			dead, left.warden = nil, 0 // the number may be anybody's from here on
-		case <-w.closing:
-			quiet = 2 // nobody waits any more; what SIGKILL was sent to is left to the kernel
+		case <-closing:
+			closing, over = nil, time.After(buryPatience)
+		case <-over:
+			return fmt.Errorf("processes of runs that did not die within %v may be left", buryPatience)
 		case <-time.After(pause):
-			pause = min(2*pause, pollMax)
 		}
 	}
-	l.giveUp()
 }
 
 // leftovers are what a lost warden has left behind: its children, which come to this process when it is

@@ -47,8 +47,9 @@ func (w *Warden) launch() (*link, error) {
 	return l, nil
 }
 
-// dismiss ends a warden in order: it kills what it still has when its connection ends.
-func (w *Warden) dismiss(l *link) {
+// dismiss ends a warden in order: it kills what it still has when its connection ends. What is left by
+// one that does not end is killed here.
+func (w *Warden) dismiss(l *link) error {
 	l.fail(errWardenClosed)
 	l.disconnect()
 	ended := make(chan error, 1)
@@ -60,10 +61,10 @@ func (w *Warden) dismiss(l *link) {
 		ended <- err
 	}()
 	select {
-	case l.farewell = <-ended:
+	case err := <-ended:
+		l.giveUp()
+		return err
 	case <-time.After(closePatience):
-		_ = l.proc.Kill()
-		l.farewell = fmt.Errorf("the warden did not end within %v", closePatience)
+		return errors.Join(fmt.Errorf("the warden did not end within %v", closePatience), w.bury(l))
 	}
-	l.giveUp()
 }

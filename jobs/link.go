@@ -44,10 +44,9 @@ type link struct {
 	raw   syscall.RawConn
 	work  sync.WaitGroup
 
-	wake     chan struct{} // the writer has something to do
-	broken   chan struct{} // closed by fail
-	why      error         // set before broken is closed
-	farewell error         // of an orderly end
+	wake   chan struct{} // the writer has something to do
+	broken chan struct{} // closed by fail
+	why    error         // set before broken is closed
 
 	ponged atomic.Uint32 // the last pong
 
@@ -63,6 +62,7 @@ type parcel struct {
 	packet []byte
 	files  []*os.File
 	ward   *ward // of a start
+	waited bool  // it is the first that found no room
 }
 
 // newLink makes the link and waits until the warden serves.

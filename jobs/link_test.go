@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -192,6 +193,56 @@ func TestLink_MovesTogether(t *testing.T) {
 	}
 	if packets >= 1000 {
 		t.Errorf("%d packets for 1000 moves, want them together", packets)
+	}
+}
+
+// What is said of one run arrives in the order it was said in, also when its start had to wait for room and
+// there is some by the time that its end is said.
+func TestLink_KeepsOrder(t *testing.T) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	raw, err := ours.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{conn: ours, raw: raw, wake: make(chan struct{}, 1), broken: make(chan struct{}), wards: map[runID]*ward{}, moves: map[runID]leaseTimes{}}
+	for send(int(ours.Fd()), pingMessage{}.append(nil)) == nil {
+	}
+	wd, err := l.start(&spec{path: "/bin/true", dir: "/"}, nil, startMessage{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := l.pending() // the writer has it, and waits
+	buf := make([]byte, maxPacket)
+	for err == nil {
+		_, _, err = receive(int(theirs.Fd()), buf)
+	}
+	wd.end(-1)
+	if err := l.sendWithin(p); err != nil {
+		t.Fatal(err)
+	}
+	l.sent(p)
+	for p, ok := l.pending(); ok; p, ok = l.pending() {
+		if err := l.sendWithin(p); err != nil {
+			t.Fatal(err)
+		}
+		l.sent(p)
+	}
+	var got []string
+	for {
+		packet, _, err := receive(int(theirs.Fd()), buf)
+		if err != nil {
+			break
+		}
+		m, err := decode(packet)
+		got = append(got, fmt.Sprintf("%T %v", m, err))
+	}
+	if want := []string{"jobs.startMessage <nil>", "jobs.endMessage <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("the warden hears %q, want %q", got, want)
 	}
 }
 

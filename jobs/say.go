@@ -87,17 +87,20 @@ func (l *link) write() {
 				l.fail(err)
 				return
 			}
+			l.sent(p)
 		}
 	}
 }
 
 // pending returns the next parcel to be sent: first those that waited, then the moves, as many as fit.
+// One that waited stays where it is until it is sent, so that nothing overtakes it: the end of a run that
+// came before its start would be lost.
 func (l *link) pending() (p parcel, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.out) > 0 {
 		p = l.out[0]
-		l.out = l.out[1:]
+		p.waited = true
 		return p, true
 	}
 	var moves moveMessage
@@ -108,6 +111,15 @@ func (l *link) pending() (p parcel, ok bool) {
 		}
 	}
 	return parcel{packet: moves.append(nil)}, len(moves) > 0
+}
+
+// sent takes a parcel out that had to wait.
+func (l *link) sent(p parcel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.waited {
+		l.out = l.out[1:]
+	}
 }
 
 // sendWithin sends a parcel, and waits for room no longer than answerPatience.

@@ -22,6 +22,7 @@ const (
 
 	launchPatience = 10 * time.Second // how long a new warden may take until it serves
 	closePatience  = 12 * time.Second // how long an old one may take to kill what is left; above lastPatience
+	buryPatience   = 2 * time.Second  // how long that is tried without it, once the Warden is closed
 	linkPatience   = 5 * time.Second  // how long a start waits for a warden while there is none
 
 	// After one that did not live long, the next warden is started later and later.
@@ -63,9 +64,10 @@ type Warden struct {
 	close   sync.Once
 	work    sync.WaitGroup // supervise, wait, burials
 
-	mu      sync.Mutex
-	link    *link         // nil while there is no warden
-	changed chan struct{} // closed when link changes
+	mu       sync.Mutex
+	link     *link         // nil while there is no warden
+	changed  chan struct{} // closed when link changes
+	farewell error         // what Close returns
 }
 
 // The errors of a start without a warden.
@@ -115,10 +117,14 @@ func (w *Warden) Close() error {
 	w.work.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.link == nil {
-		return nil
-	}
-	return w.link.farewell
+	return w.farewell
+}
+
+// part keeps what there is to be said about the end of a warden.
+func (w *Warden) part(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.farewell = errors.Join(w.farewell, err)
 }
 
 // PID is the process id of the warden, 0 while there is none.
@@ -138,14 +144,15 @@ func (w *Warden) supervise(l *link) {
 		began := time.Now()
 		select {
 		case <-w.closing:
-			w.dismiss(l)
+			w.part(w.dismiss(l))
 			return
 		case <-l.broken:
 		}
 		w.set(nil)
 		w.log.Error("warden lost", "err", l.why, "running", l.running(),
 			"effect", "its runs are killed and recorded as lost, another warden is started")
-		w.work.Go(func() { w.bury(l) })
+		lost := l
+		w.work.Go(func() { w.part(w.bury(lost)) })
 		if time.Since(began) > relaunchMax {
 			pause = relaunchMin
 		}
