@@ -265,7 +265,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 	}
 	// What most claims have no use for goes last, and only as far as it is needed.
 	switch {
-	case c.Request != "":
+	case c.Request != "" || c.Barred != "":
 		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts, c.Request, flag(c.Force), c.Barred, RequestPatience.Milliseconds())
 	case g.asked != "":
 		call.Args = append(call.Args, taken, c.Index, g.asked, g.counts)
