@@ -120,6 +120,7 @@ func TestRoom_WaitingCostsNoClaims(t *testing.T) {
 func TestRoom_AFullHostLeavesTicksToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
+		f.dial = redistest.PipeProxy(t, f.redis.Dial).Dial // for its buffer: these pipelines are long
 		long := job(t, "long", "30 0 0 * * *", f.handler(time.Hour))
 		long.Counts, long.Hosts = true, []string{"h0"}
 		var table []Job
