@@ -100,7 +100,7 @@ func TestWarden_TenThousandRuns(t *testing.T) {
 	if nowHere.heapBytes > here.heapBytes+1<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", here.heapBytes, nowHere.heapBytes)
 	}
-	if now := rss(t, w.PID()); now > memory+4<<20 {
+	if now := rss(t, w.PID()); now > memory+memoryGrowth {
 		t.Errorf("the warden's memory grew from %d to %d bytes", memory, now)
 	}
 	t.Logf("here %+v, then %+v; warden %+v, then %+v", here, nowHere, there, nowThere)
