@@ -79,6 +79,9 @@ var (
 // StartWarden starts the warden and waits until it serves. It also marks every descriptor above 2 that
 // this process holds as close-on-exec. Those that Go opened are; those that the daemon was started with
 // may not be, and must not reach a job.
+//
+// The error says what this machine lacks: /proc, a process that could be forked, a right; or that main does
+// not ask [IsWarden].
 func StartWarden(opt WardenOptions) (*Warden, error) {
 	if os.Getenv(wardenVariable) != "" {
 		return nil, errors.New("jobs: this process was started as a warden; main has to ask jobs.IsWarden first")
@@ -127,7 +130,8 @@ func (w *Warden) part(err error) {
 	w.farewell = errors.Join(w.farewell, err)
 }
 
-// PID is the process id of the warden, 0 while there is none.
+// PID is the process id of the warden, 0 while there is none: for logs, and for whoever looks at what it
+// uses.
 func (w *Warden) PID() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
