@@ -131,13 +131,16 @@ func readEntry(job string, m redis.XMessage) Entry {
 	return e
 }
 
-// judgeRunning looks at the leases of the entries that have no end.
+// judgeRunning looks at the leases of the entries that have no end. A run whose outcome came after the
+// entries were read is left as it was then, going on: its finish frees the lease and marks its key in
+// one step.
 func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
 	pipe := l.client.Pipeline()
-	leases := map[int]*redis.StringCmd{}
+	leases, ended := map[int]*redis.StringCmd{}, map[int]*redis.BoolCmd{}
 	for i := range entries {
 		if entries[i].Outcome == OutcomeRunning {
 			leases[i] = pipe.Get(ctx, entries[i].lease)
+			ended[i] = pipe.HExists(ctx, l.keys.run(entries[i].Run), "ended")
 		}
 	}
 	if len(leases) == 0 {
@@ -147,7 +150,7 @@ func (l *Ledger) judgeRunning(ctx context.Context, entries []Entry) error {
 		return fmt.Errorf("history: leases: %w", err)
 	}
 	for i, lease := range leases {
-		if leaseFence(lease.Val()) != entries[i].Token {
+		if leaseFence(lease.Val()) != entries[i].Token && !ended[i].Val() {
 			entries[i].Outcome = OutcomeLost
 			entries[i].Reason = "the lease ended and " + entries[i].Host + " reported no outcome"
 		}

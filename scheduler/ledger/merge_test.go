@@ -139,3 +139,16 @@ func TestCompareIDs(t *testing.T) {
 		}
 	}
 }
+
+// A finish that falls between the reading of the entries and that of the leases makes no run lost.
+func TestHistory_EndsWhileItIsRead(t *testing.T) {
+	onEach(t, func(t *rig) {
+		t.fresh("its outcome is there by then", func(t *rig) {
+			g := t.win(t.claim(0))
+			t.do("DEL", "{t}:lock:j")
+			t.wantHistory("0 lost scheduled on a: the lease ended and a reported no outcome")
+			t.do("HSET", "{t}:run:"+g.Claim.Run, "ended", 1) // what its finish does besides
+			t.wantHistory("0 running scheduled on a")
+		})
+	})
+}
