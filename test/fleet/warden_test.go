@@ -117,11 +117,17 @@ func (f *fleet) nextRun(pulse string, first mark, after time.Time) mark {
 	if pids := of(first.run); len(pids) > 0 {
 		f.t.Errorf("processes of the first run that live while the next one has run: %v", pids)
 	}
-	for _, e := range f.history("work") {
-		if e.Run == next.run && lastBeat(f.t, pulse).After(e.Started) {
-			f.t.Errorf("the first run lived until %s, the next one began at %s", lastBeat(f.t, pulse), e.Started)
+	eventually(f.t, 10*time.Second, func() error {
+		for _, e := range f.history("work") {
+			if e.Run == next.run && !e.Started.IsZero() {
+				if last := lastBeat(f.t, pulse); last.After(e.Started) {
+					f.t.Errorf("the first run lived until %s, the next one began at %s", last, e.Started)
+				}
+				return nil
+			}
 		}
-	}
+		return fmt.Errorf("the next run is not recorded yet")
+	})
 	return next
 }
 
