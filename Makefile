@@ -54,7 +54,7 @@ lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the li
 	@$(LINT) run
 
 soak: deps-or-hint ## The claim's model with many more seeds a policy (SEEDS=4000)
-	ROTA_MODEL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 2h -run TestModel -v ./scheduler/ledger
+	ROTA_MODEL_GUARDS=search ROTA_MODEL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 2h -run TestModel -v ./scheduler/ledger
 
 fuzz: toolchain ## Each fuzz target for FUZZTIME (10s), one after the other
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | \

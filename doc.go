@@ -12,6 +12,7 @@
 //	internal/cli              the command line, one file a command
 //	  internal/daemon         wires one host: reload, drain, signals
 //	    internal/config       TOML in, validated values out
+//	    internal/outcomes     keeps outcomes on disk while Redis is away
 //	    scheduler             when and who: the race, what was won, the policies
 //	      scheduler/schedule  which instants are due; pure
 //	      scheduler/ledger    what Redis keeps of every tick: claim, renew, finish

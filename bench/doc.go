@@ -4,6 +4,7 @@
 //	sample   timings that can be compared although the machine is noisy
 //	server   a real redis-server, the daemon's own client, and where the server's time goes
 //	tick     claim and finish, a thousand ticks due at once, the plan
+//	warden   a start and a run through the warden, and the warden's memory
 //	idle     a daemon that has nothing to do: memory, commands, goroutines
 //
 // Whatever is compared with another implementation gets a package beside tick: leases in lock,

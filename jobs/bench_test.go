@@ -23,11 +23,14 @@ func BenchmarkCommand_Run(b *testing.B) {
 			}
 		}
 	})
-	starter := NewStarter()
-	defer starter.Close()
-	for _, with := range []*Starter{nil, starter} {
-		b.Run(map[bool]string{true: "run", false: "run with starter"}[with == nil], func(b *testing.B) {
-			cmd := Command{Args: []string{"/bin/true"}, Env: env, Starter: with}
+	warden, err := StartWarden(WardenOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer warden.Close()
+	for _, with := range []*Warden{nil, warden} {
+		b.Run(map[bool]string{true: "run", false: "run in a warden"}[with == nil], func(b *testing.B) {
+			cmd := Command{Args: []string{"/bin/true"}, Env: env, Warden: with}
 			out := NewOutput(16 << 10)
 			for b.Loop() {
 				if got := cmd.Run(b.Context(), Run{ID: rand.Text(), Output: out}); got.Outcome != Succeeded {

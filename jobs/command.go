@@ -18,15 +18,16 @@ import (
 // The package comment says what the program gets and what becomes of its descendants.
 //
 // The outcome is that of ctx's cause if ctx ended before the main process did, also when it then
-// exits with 0; [Lost] if run.Kill closed first; else [Succeeded] if its exit code is in
-// SuccessCodes, and [Failed] if not, after a signal, or if it could not be started. The reason
-// then tells the kinds of start failure apart; Started is zero and ExitCode nil. If ctx has
-// ended already, or run.Kill is closed, nothing is started.
+// exits with 0; [Lost] if run.Kill closed first, if the run's [Deadlines] came first, or if the
+// warden was lost; else [Succeeded] if its exit code is in SuccessCodes, and [Failed] if not, after a
+// signal, or if it could not be started. The reason then tells the kinds of start failure apart;
+// Started is zero and ExitCode nil. If ctx has ended already, or run.Kill is closed, nothing is
+// started.
 //
 // Run waits for every process of the run, also for one that it has no right to signal or that
-// hangs in the kernel. A Command is not changed by Run; several goroutines may use it. The program
-// that it is part of must not wait for children in general (wait4(2) with -1): that takes the
-// exit status away, and with it the hold on the pid.
+// hangs in the kernel. A Command is not changed by Run; several goroutines may use it. Without a
+// Warden the program that it is part of must not wait for children in general (wait4(2) with -1):
+// that takes the exit status away, and with it the hold on the pid.
 type Command struct {
 	// Args is the program and its arguments. A program without a slash is looked up in the PATH
 	// of Env, or in [DefaultPath] if Env has none; any other is taken relative to Dir.
@@ -40,15 +41,15 @@ type Command struct {
 	Env []string
 
 	// KillGrace is the time between SIGTERM and SIGKILL. 0 gives no time at all. After
-	// [ErrLost] it counts only if run.Kill is nil.
+	// [ErrLost] it counts only if neither run.Kill nor run.Deadlines is there to say more.
 	KillGrace time.Duration
 
 	// SuccessCodes are the exit codes that mean success; none: 0 alone.
 	SuccessCodes []int
 
-	// Starter starts the program from a thread that lives as long as the daemon, so that the
-	// program dies with it. Nil starts it without that.
-	Starter *Starter
+	// Warden starts the program and ends it, whatever becomes of this process. Nil: this process
+	// does both, as long as it can; run.Deadlines do nothing then.
+	Warden *Warden
 }
 
 var _ Handler = Command{}
@@ -61,18 +62,72 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 	if outcome, reason, over := endOf(ctx, run.Kill); over {
 		return Result{Outcome: outcome, Reason: reason, Ended: time.Now()}
 	}
-	main, out, err := c.start(ctx, run)
-	if err != nil {
-		result := Result{Outcome: Failed, Reason: err.Error(), Ended: time.Now()}
-		if outcome, reason, over := endOf(ctx, run.Kill); over && errors.Is(err, errNotStarted) {
-			result.Outcome, result.Reason = outcome, reason
+	s, err := c.spec(run)
+	if err == nil {
+		var result Result
+		if result, err = c.start(ctx, run, s); err == nil {
+			return result
 		}
-		return result
+	}
+	result := Result{Outcome: Failed, Reason: err.Error(), Ended: time.Now()}
+	if outcome, reason, over := endOf(ctx, run.Kill); over && errors.Is(err, errNotStarted) {
+		result.Outcome, result.Reason = outcome, reason
+	} else if errors.Is(err, errTooLate) {
+		result.Outcome, result.Reason = Lost, words(errTooLate)
+	}
+	return result
+}
+
+// start sees the program through. The error is why it was not started.
+func (c Command) start(ctx context.Context, run Run, s *spec) (result Result, err error) {
+	through := c.runHere
+	if c.Warden != nil {
+		through = c.runInWarden
+	}
+	result, err = through(ctx, run, s)
+	if errors.Is(err, unix.ETXTBSY) {
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+		case <-run.Kill:
+		}
+		result, err = through(ctx, run, s)
+	}
+	if err != nil {
+		err = fmt.Errorf("start %q: %w", c.Args[0], explain(err, s))
+	}
+	return result, err
+}
+
+// runHere starts the program as a child of this process.
+func (c Command) runHere(ctx context.Context, run Run, s *spec) (Result, error) {
+	if _, _, over := endOf(ctx, run.Kill); over {
+		return Result{}, errNotStarted
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return Result{}, err
+	}
+	defer null.Close()
+	out, write, err := newPipe(run.Output)
+	if err != nil {
+		return Result{}, err
+	}
+	defer out.finish()
+	if write == nil {
+		write = null
+	} else {
+		defer write.Close()
+	}
+	main, err := os.StartProcess(s.path, s.args, &os.ProcAttr{
+		Dir: s.dir, Env: s.env, Files: []*os.File{null, write, write},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return Result{}, err
 	}
 	result := Result{Started: time.Now()}
-	defer out.finish()
-	g := watch(main, newProcs(main.Pid, run.ID, c.Starter.shared()), run.Kill)
-
+	g := watch(main, newProcs(main.Pid, run.ID, newEnvirons()), run.Kill)
 	select {
 	case <-g.exited:
 	case <-ctx.Done():
@@ -85,51 +140,59 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 		over = false
 	default:
 	}
-
-	grace := c.KillGrace
-	if over && outcome == Lost && run.Kill != nil {
-		grace = forever
-	}
-	killed := g.end(grace, run.Kill)
-	status, err := g.reap()
+	killed := g.end(c.grace(over, outcome, run.Kill != nil), run.Kill)
+	state, err := g.reap()
 	result.Ended = time.Now()
-
-	var ok bool
-	result.ExitCode, result.Reason, ok = c.judge(status, err)
-	switch {
-	case over:
+	if err != nil {
+		// Somebody else in this program waits for children that are not theirs.
+		result.Outcome, result.Reason = Failed, "exit status lost: "+err.Error()
+	} else {
+		status, _ := state.Sys().(syscall.WaitStatus)
+		c.judge(&result, status)
+		if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
+			used := usageOf(ru)
+			result.CPU, result.PeakMemoryBytes = used.cpu, used.peakBytes
+		}
+	}
+	if over {
 		result.Outcome, result.Reason = outcome, reason
 		if killed {
-			result.Reason += "; ended by SIGKILL"
+			result.Reason += killedToo
 		}
-	case ok:
-		result.Outcome = Succeeded
-	default:
-		result.Outcome = Failed
 	}
-	return result
+	return result, nil
+}
+
+// killedToo is said of a run that did not end by SIGTERM.
+const killedToo = "; ended by SIGKILL"
+
+// grace is the time between SIGTERM and SIGKILL of a run that is ended. Where somebody else says when
+// a lost run has to be gone, there is none of its own.
+func (c Command) grace(over bool, outcome Outcome, told bool) time.Duration {
+	if over && outcome == Lost && told {
+		return never
+	}
+	return c.KillGrace
 }
 
 // judge reads the main process' end.
-func (c Command) judge(state *os.ProcessState, err error) (code *int, reason string, ok bool) {
-	if err != nil {
-		// Somebody else in this program waits for children that are not theirs.
-		return nil, "exit status lost: " + err.Error(), false
-	}
-	status, _ := state.Sys().(syscall.WaitStatus)
+func (c Command) judge(result *Result, status syscall.WaitStatus) {
 	if status.Signaled() {
 		sig := status.Signal()
-		reason = fmt.Sprintf("signal %v (%s)", sig, unix.SignalName(sig))
+		result.Outcome, result.Reason = Failed, fmt.Sprintf("signal %v (%s)", sig, unix.SignalName(sig))
 		if status.CoreDump() {
-			reason += ", core dumped"
+			result.Reason += ", core dumped"
 		}
-		return new(128 + int(sig)), reason, false
+		result.ExitCode = new(128 + int(sig))
+		return
 	}
 	exit := status.ExitStatus()
+	result.ExitCode = &exit
 	if exit == 0 && len(c.SuccessCodes) == 0 || slices.Contains(c.SuccessCodes, exit) {
-		return &exit, "", true
+		result.Outcome = Succeeded
+		return
 	}
-	return &exit, fmt.Sprintf("exit code %d", exit), false
+	result.Outcome, result.Reason = Failed, fmt.Sprintf("exit code %d", exit)
 }
 
 // Grace is how long a run may take to end after its context did: KillGrace.

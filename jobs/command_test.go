@@ -13,35 +13,37 @@ import (
 
 // Case E10: what an exit means.
 func TestCommand_ExitMeanings(t *testing.T) {
-	for _, c := range []struct {
-		name, script string
-		success      []int
-		outcome      Outcome
-		code         int
-		reason       string
-	}{
-		{"0 is success", "exit 0", nil, Succeeded, 0, ""},
-		{"3 is a failure", "exit 3", nil, Failed, 3, "exit code 3"},
-		{"255 is a failure", "exit 255", nil, Failed, 255, "exit code 255"},
-		{"256 is 0", "exit 256", nil, Succeeded, 0, ""},
-		{"a named code is success", "exit 3", []int{0, 3}, Succeeded, 3, ""},
-		{"0 is a failure if not named", "exit 0", []int{3}, Failed, 0, "exit code 0"},
-		{"a signal is a failure", "kill -TERM $$", nil, Failed, 143, "signal terminated (SIGTERM)"},
-		{"a signal is no exit code", "kill -TERM $$", []int{143}, Failed, 143, "signal terminated (SIGTERM)"},
-		{"out of memory looks like this", "kill -KILL $$", nil, Failed, 137, "signal killed (SIGKILL)"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			run, _ := testRun(t)
-			cmd := command(Shell(c.script)...)
-			cmd.SuccessCodes = c.success
-			before := time.Now()
-			got := cmd.Run(t.Context(), run)
-			check(t, c.script, got, c.outcome, c.code, c.reason)
-			if got.Started.Before(before) || got.Ended.Before(got.Started) || got.Ended.After(time.Now()) {
-				t.Errorf("called %v: started %v, ended %v; want them in this order", before, got.Started, got.Ended)
-			}
-		})
-	}
+	eachWay(t, func(t *testing.T, command startsCommands) {
+		for _, c := range []struct {
+			name, script string
+			success      []int
+			outcome      Outcome
+			code         int
+			reason       string
+		}{
+			{"0 is success", "exit 0", nil, Succeeded, 0, ""},
+			{"3 is a failure", "exit 3", nil, Failed, 3, "exit code 3"},
+			{"255 is a failure", "exit 255", nil, Failed, 255, "exit code 255"},
+			{"256 is 0", "exit 256", nil, Succeeded, 0, ""},
+			{"a named code is success", "exit 3", []int{0, 3}, Succeeded, 3, ""},
+			{"0 is a failure if not named", "exit 0", []int{3}, Failed, 0, "exit code 0"},
+			{"a signal is a failure", "kill -TERM $$", nil, Failed, 143, "signal terminated (SIGTERM)"},
+			{"a signal is no exit code", "kill -TERM $$", []int{143}, Failed, 143, "signal terminated (SIGTERM)"},
+			{"out of memory looks like this", "kill -KILL $$", nil, Failed, 137, "signal killed (SIGKILL)"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				run, _ := testRun(t)
+				cmd := command(Shell(c.script)...)
+				cmd.SuccessCodes = c.success
+				before := time.Now()
+				got := cmd.Run(t.Context(), run)
+				check(t, c.script, got, c.outcome, c.code, c.reason)
+				if got.Started.Before(before) || got.Ended.Before(got.Started) || got.Ended.After(time.Now()) {
+					t.Errorf("called %v: started %v, ended %v; want them in this order", before, got.Started, got.Ended)
+				}
+			})
+		}
+	})
 }
 
 // Case E21: no shell unless it is asked for.
@@ -112,49 +114,53 @@ func TestCommand_Dir(t *testing.T) {
 }
 
 func TestCommand_CauseDecides(t *testing.T) {
-	for _, c := range []struct {
-		cause   error
-		outcome Outcome
-	}{
-		{fmt.Errorf("%w after 200ms", ErrTimedOut), TimedOut},
-		{ErrCancelled, Cancelled},
-		{ErrInterrupted, Interrupted},
-		{ErrLost, Lost},
-		{context.Canceled, Interrupted},
-	} {
-		t.Run(string(c.outcome), func(t *testing.T) {
-			run, _ := testRun(t)
-			run.Kill = make(chan struct{})
-			// It answers SIGTERM with success, and is believed only as to its code.
-			cmd := command(Shell("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")...)
-			got := cmd.Run(endsWith(t, c.cause, ready(&run)), run)
-			check(t, "after "+c.cause.Error(), got, c.outcome, 0, words(c.cause))
-			wantNone(t, run.ID)
-		})
-		t.Run(string(c.outcome)+" before it started", func(t *testing.T) {
-			run, out := testRun(t)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(c.cause)
-			got := command("echo", "started").Run(ctx, run)
-			check(t, "after "+c.cause.Error(), got, c.outcome, -1, words(c.cause))
-			if !got.Started.IsZero() || got.Ended.IsZero() || out.Total() != 0 {
-				t.Errorf("started %v, ended %v, printed %q; want zero, a time, nothing", got.Started, got.Ended, out)
-			}
-		})
-	}
+	eachWay(t, func(t *testing.T, command startsCommands) {
+		for _, c := range []struct {
+			cause   error
+			outcome Outcome
+		}{
+			{fmt.Errorf("%w after 200ms", ErrTimedOut), TimedOut},
+			{ErrCancelled, Cancelled},
+			{ErrInterrupted, Interrupted},
+			{ErrLost, Lost},
+			{context.Canceled, Interrupted},
+		} {
+			t.Run(string(c.outcome), func(t *testing.T) {
+				run, _ := testRun(t)
+				run.Kill = make(chan struct{})
+				// It answers SIGTERM with success, and is believed only as to its code.
+				cmd := command(Shell("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")...)
+				got := cmd.Run(endsWith(t, c.cause, ready(&run)), run)
+				check(t, "after "+c.cause.Error(), got, c.outcome, 0, words(c.cause))
+				wantNone(t, run.ID)
+			})
+			t.Run(string(c.outcome)+" before it started", func(t *testing.T) {
+				run, out := testRun(t)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cancel(c.cause)
+				got := command("echo", "started").Run(ctx, run)
+				check(t, "after "+c.cause.Error(), got, c.outcome, -1, words(c.cause))
+				if !got.Started.IsZero() || got.Ended.IsZero() || out.Total() != 0 {
+					t.Errorf("started %v, ended %v, printed %q; want zero, a time, nothing", got.Started, got.Ended, out)
+				}
+			})
+		}
+	})
 }
 
 func TestCommand_KillAlone(t *testing.T) {
-	t.Run("ends the run as lost", func(t *testing.T) {
-		run, _ := testRun(t)
-		run.Kill = ready(&run)
-		got := command(Shell("echo ready; exec sleep 300")...).Run(t.Context(), run)
-		check(t, "killed", got, Lost, 137, "lease lost; ended by SIGKILL")
-	})
-	t.Run("keeps it from starting", func(t *testing.T) {
-		run, _ := testRun(t)
-		run.Kill = now()
-		check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "lease lost")
+	eachWay(t, func(t *testing.T, command startsCommands) {
+		t.Run("ends the run as lost", func(t *testing.T) {
+			run, _ := testRun(t)
+			run.Kill = ready(&run)
+			got := command(Shell("echo ready; exec sleep 300")...).Run(t.Context(), run)
+			check(t, "killed", got, Lost, 137, "lease lost; ended by SIGKILL")
+		})
+		t.Run("keeps it from starting", func(t *testing.T) {
+			run, _ := testRun(t)
+			run.Kill = now()
+			check(t, "killed before", command("true").Run(t.Context(), run), Lost, -1, "lease lost")
+		})
 	})
 }
 
@@ -175,12 +181,16 @@ func (c *lateContext) Err() error { return c.err }
 
 // What ended by itself keeps its own outcome, also when ctx has ended by the time it is noticed.
 func TestCommand_OwnEndCounts(t *testing.T) {
-	for range 5 { // select takes either of two
-		run, _ := testRun(t)
-		ctx := &lateContext{Context: t.Context(), programEnded: func() {
-			eventually(t, "the program ends", func() bool { return len(carriersOf(t, run.ID)) == 0 })
-			time.Sleep(50 * time.Millisecond) // until its waiter knows
-		}}
-		check(t, "exit before the end of ctx", command(Shell("exit 3")...).Run(ctx, run), Failed, 3, "exit code 3")
-	}
+	eachWay(t, func(t *testing.T, command startsCommands) {
+		for range 5 { // select takes either of two
+			run, _ := testRun(t)
+			told := ready(&run)
+			ctx := &lateContext{Context: t.Context(), programEnded: func() {
+				<-told // else it may not have begun
+				eventually(t, "the program ends", func() bool { return len(carriersOf(t, run.ID)) == 0 })
+				time.Sleep(50 * time.Millisecond) // until its waiter knows
+			}}
+			check(t, "exit before the end of ctx", command(Shell("echo bye; exit 3")...).Run(ctx, run), Failed, 3, "exit code 3")
+		}
+	})
 }

@@ -14,7 +14,9 @@
 //	   ├──────────── ErrInterrupted ──▶ SIGTERM, KillGrace, SIGKILL ──────────────┤
 //	   │ ctx ends: ErrLost                                                        │
 //	   ├──────────── SIGTERM, and run.Kill ──▶ SIGKILL ───────────────────────────┤
-//	   │ run.Kill is closed                                                       │
+//	   │ run.Deadlines come                                                       │
+//	   ├──────────── SIGTERM at the first, SIGKILL at the second ─────────────────┤
+//	   │ run.Kill is closed, or the warden is lost                                │
 //	   └──────────── SIGKILL ─────────────────────────────────────────────────────┘
 //
 // Run returns when all are gone, so that a lease released after it cannot meet a process of the
@@ -24,36 +26,62 @@
 // That is a command's end. A request has nothing to be given time for: its connection is closed at
 // once, and what its server makes of it is beyond reach. A Func ends when it returns.
 //
+// # The warden
+//
+// A [Warden] is a second process of the same binary. It starts the programs for the daemon, knows their
+// deadlines, and kills them by these whatever the daemon does: hangs, is stopped, is killed. Whichever of
+// the two is lost, the other one ends the runs:
+//
+//	the daemon hangs or is stopped    the warden ends each run at its deadlines, which nobody moves
+//	the daemon is killed, or closes   the warden kills all runs, and exits
+//	the warden is killed              the daemon kills all runs, as lost, says so, starts another warden
+//	the warden hangs or is stopped    the same, after a second without an answer or without room
+//	the machine sleeps                CLOCK_BOOTTIME went on: what has passed has passed when it wakes
+//	both are killed at once           the main processes die with the warden; what they forked does not
+//	both are stopped                  nothing ends the runs
+//
+// Deadlines move only when the daemon says so, and the daemon says so when a renewal of the lease was
+// confirmed. So no run needs its daemon to end in time; it needs it to go on.
+//
 // # What a command gets
 //
 // A process group of its own; stdin from /dev/null and no descriptors but 0, 1 and 2; the
 // default action for every signal that the daemon handles itself, and no signal blocked; the
 // daemon's original soft limit on open files; and only the environment that it was given
-// ([BaseEnv], [Environ]).
-// No shell is involved unless it is named ([Shell]).
+// ([BaseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since Linux 2.4.25
+// looks at, is a number that stands for the run. No shell is involved unless it is named ([Shell]).
 //
 // # What is covered
 //
-// The processes of a run are its process group and every process outside of it that shows its
-// ROTA_RUN in /proc. The group is signalled as one, and the number that names it cannot pass to
-// a stranger, because the main process is reaped last. The others are looked for when a run ends.
+// In a warden the processes of a run are its process group, everything that descends from its main
+// process, and every orphan that comes to the warden and shows whose it is: by its group, by its
+// RLIMIT_LOCKS, or by its ROTA_RUN in /proc. So sessions, double forks and cleared environments are no way
+// out, nor is forking away while the run is being ended. A process that has changed that limit, cleared its
+// environment, left its group, and lost its parent, all of them, is told of and left alone until the
+// warden ends.
 //
-// With a [Starter], a daemon that is killed with SIGKILL takes the main processes of its runs
-// with it.
+// Without a warden they are the process group and every process that shows its ROTA_RUN. One that forks
+// while it is looked for, or hides its environment, is missed; and nobody ends what a killed or stopped
+// daemon leaves.
+//
+// Not covered by either: processes in uninterruptible sleep or a frozen cgroup, which no signal ends;
+// other users' processes that this one may not signal; and work that was handed to somebody else, be it
+// systemd, a container's manager, or a server on the network.
+//
+// The group is signalled as one, and the number that names it cannot pass to a stranger, because the
+// main process is reaped last.
 //
 // # What it does not do yet
 //
-// Descendants that left the group and hide or drop their ROTA_RUN are not found: a cleared
-// environment, another user's process, a title written over the environment, a process whose
-// memory is held up by something that hangs. When the daemon is killed, grandchildren live on; when it hangs, nothing ends its runs. The warden and cgroups
-// are for these. A command runs as the daemon's user.
+// A command runs as the daemon's user. Control groups are not used.
 //
 // # Goroutines
 //
-// Each Run of a Command owns three goroutines and waits for them: one waits for the main process,
-// one for run.Kill, one copies the output. Looking for processes takes a goroutine for the moment
+// A [Warden] owns four, and one more for each warden that was lost until its runs are dead: Close waits for
+// all. Two of them are the connection's, which reads and writes; nobody else ever waits for the warden
+// itself. Each Run of a Command in it owns one, which copies the output. Without a warden there are three:
+// one waits for the main process, one for run.Kill. Looking for processes takes a goroutine for the moment
 // of each read; one that the kernel holds up is left behind until it returns.
 // Run of an HTTP owns up to three, and waits for them: one waits for run.Kill, one writes the request,
 // one closes the connection when ctx ends. Run of a Func owns one, in which the function is called.
-// A Starter owns one, which keeps an operating system thread to itself, until Close.
 package jobs

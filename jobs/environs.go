@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environs reads what environment processes were started with. It is shared by all runs of a
-// [Starter].
+// environs reads which run processes say they are of, in the environment that they were started with.
+// Whoever looks for processes of several runs shares one among them.
 //
 // The kernel reads /proc/PID/environ through the process' memory, and waits for whoever holds
 // that: next to a program that hangs on a dead file server a reader hangs too, as ps(1) does.
@@ -30,18 +30,18 @@ type environs struct {
 
 // An environ is what one read showed.
 type environ struct {
-	carries bool
-	blank   bool // there was nothing at all
-	err     error
+	runs  []string // the values of ROTA_RUN, of which there is one at most if nobody meddles
+	blank bool     // there was nothing at all
+	err   error
 }
 
 func newEnvirons() *environs {
 	return &environs{root: "/proc", patience: 500 * time.Millisecond, stuck: map[int]bool{}}
 }
 
-// look reads a process' environment and looks for mark, a whole "NAME=VALUE". One that may not be
-// read, or hangs, does not carry it; the error is one that says nothing about the process.
-func (e *environs) look(pid int, mark []byte) environ {
+// look reads a process' environment. One that may not be read, or hangs, names no run; the error is one
+// that says nothing about the process.
+func (e *environs) look(pid int) environ {
 	e.mu.Lock()
 	stuck := e.stuck[pid]
 	e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *environs) look(pid int, mark []byte) environ {
 	}
 	answer := make(chan environ, 1)
 	go func() {
-		answer <- e.read(pid, mark)
+		answer <- e.read(pid)
 		e.mu.Lock()
 		delete(e.stuck, pid)
 		e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *environs) look(pid int, mark []byte) environ {
 	}
 }
 
-func (e *environs) read(pid int, mark []byte) environ {
+func (e *environs) read(pid int) (env environ) {
 	buf, ok := e.bufs.Get().(*[]byte)
 	if !ok {
 		buf = new(make([]byte, 16<<10))
@@ -87,11 +87,12 @@ func (e *environs) read(pid int, mark []byte) environ {
 		return environ{}
 	}
 	for entry := range bytes.SplitSeq(text, []byte{0}) {
-		if bytes.Equal(entry, mark) {
-			return environ{carries: true}
+		if run, ok := bytes.CutPrefix(entry, []byte(runVariable+"=")); ok {
+			env.runs = append(env.runs, string(run))
 		}
 	}
-	return environ{blank: len(text) == 0}
+	env.blank = len(text) == 0
+	return env
 }
 
 // readAll reads a file of /proc into buf, which grows if need be. os.ReadFile would try to poll
@@ -115,6 +116,21 @@ func readAll(path string, buf *[]byte) ([]byte, error) {
 			return (*buf)[:n], nil
 		}
 		*buf = append(*buf, make([]byte, len(*buf))...)
+	}
+}
+
+// settled is look for a process that may be in the middle of an exec, or of its exit: it has no
+// environment for a moment then, so it is asked again as long as that can change.
+func (e *environs) settled(pid int, buf *[]byte) environ {
+	for tries := 0; ; tries++ {
+		env := e.look(pid)
+		if !env.blank || tries == 20 {
+			return env
+		}
+		if stat, err := readStat(pid, buf); err != nil || !stat.changing() {
+			return env
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

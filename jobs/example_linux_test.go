@@ -10,14 +10,19 @@ import (
 
 // A command is given a context whose end carries the reason, and answers with an outcome.
 func ExampleCommand() {
-	starter := jobs.NewStarter()
-	defer starter.Close()
+	// main begins with: if jobs.IsWarden() { os.Exit(jobs.ServeWarden()) }
+	warden, err := jobs.StartWarden(jobs.WardenOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer warden.Close()
 
 	command := jobs.Command{
 		Args:      jobs.Shell(`echo "tick $ROTA_TICK under token $ROTA_FENCING_TOKEN"; sleep 60`),
 		Env:       jobs.BaseEnv(nil, "Europe/Berlin", nil, map[string]string{"LEVEL": "9"}),
 		KillGrace: 10 * time.Second,
-		Starter:   starter,
+		Warden:    warden,
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 500*time.Millisecond,
 		fmt.Errorf("%w after 500ms", jobs.ErrTimedOut))

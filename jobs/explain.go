@@ -18,34 +18,33 @@ const headBytes = 256
 
 // explain turns what execve(2) answered into words for the person who wrote the job. One errno
 // has several causes: ENOENT is a missing program, directory, interpreter or loader.
-func explain(err error, path string, attr *os.ProcAttr, args []string) error {
-	if errors.Is(err, errNotStarted) || errors.Is(err, errStarterClosed) {
-		return err
+func explain(err error, s *spec) error {
+	errno, ok := errors.AsType[unix.Errno](err)
+	if !ok {
+		return err // not the program's fault
 	}
-	if where := nulAt(args, attr.Env); where != "" {
+	path := s.path
+	if where := nulAt(s.args, s.env); where != "" {
 		return fmt.Errorf("%s contains a NUL byte", where)
 	}
-	if dirErr := checkDir(attr.Dir); dirErr != nil {
+	if dirErr := checkDir(s.dir); dirErr != nil {
 		return dirErr
 	}
-	switch {
-	case errors.Is(err, unix.ENOENT):
+	switch errno { //nolint:exhaustive // the others speak for themselves
+	case unix.ENOENT:
 		return explainMissing(path)
-	case errors.Is(err, unix.EACCES):
+	case unix.EACCES:
 		return explainDenied(path)
-	case errors.Is(err, unix.ENOEXEC):
+	case unix.ENOEXEC:
 		return explainFormat(path)
-	case errors.Is(err, unix.E2BIG):
-		return explainTooLong(args, attr.Env)
-	case errors.Is(err, unix.ETXTBSY):
+	case unix.E2BIG:
+		return explainTooLong(s.args, s.env)
+	case unix.ETXTBSY:
 		return errors.New("text file busy: the program is being written, tried twice")
-	case errors.Is(err, unix.EAGAIN):
+	case unix.EAGAIN:
 		return errors.New("the limit on processes or threads is reached (RLIMIT_NPROC, pids.max)")
 	}
-	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("%q: %w", path, wrapped.Err)
-	}
-	return err
+	return fmt.Errorf("%q: %w", path, errno)
 }
 
 // checkDir says what keeps a process from starting in dir.

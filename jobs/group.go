@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +28,7 @@ const forever time.Duration = math.MaxInt64
 // cannot hit a stranger.
 type group struct {
 	main    *os.Process
-	others  *procs        // of the run, without main
+	members members
 	exited  chan struct{} // closed when main has ended; it is a zombie then
 	reaping chan struct{} // closed when its pid is given up
 	owned   sync.WaitGroup
@@ -37,13 +36,13 @@ type group struct {
 
 // watch takes main, which leads its own process group, and starts the group's two goroutines:
 // one waits for its end, one for kill. reap must follow.
-func watch(main *os.Process, others *procs, kill <-chan struct{}) *group {
-	g := &group{main: main, others: others, exited: make(chan struct{}), reaping: make(chan struct{})}
+func watch(main *os.Process, members members, kill <-chan struct{}) *group {
+	g := &group{main: main, members: members, exited: make(chan struct{}), reaping: make(chan struct{})}
 	g.owned.Go(func() {
 		// The last SIGKILL before a lease ends waits for no search.
 		select {
 		case <-kill:
-			_ = syscall.Kill(-main.Pid, unix.SIGKILL)
+			signalGroup(main.Pid, killSignals)
 		case <-g.reaping:
 		}
 	})
@@ -73,8 +72,7 @@ func (g *group) end(grace time.Duration, kill <-chan struct{}) (killed bool) {
 	select {
 	case <-kill:
 	default:
-		// A stopped process acts on SIGTERM only when it is continued (systemd.kill(5) does so).
-		g.signal(unix.SIGTERM, unix.SIGCONT)
+		g.members.signal(termSignals...)
 	}
 	exited := g.exited
 	pause := pollMin
@@ -95,7 +93,7 @@ func (g *group) end(grace time.Duration, kill <-chan struct{}) (killed bool) {
 		}
 		if killed {
 			// Again each time: what forked between the search and its signal turns up now.
-			g.signal(unix.SIGKILL)
+			g.members.signal(killSignals...)
 		}
 	}
 	return killed
@@ -109,16 +107,7 @@ func (g *group) gone() bool {
 	default:
 		return false
 	}
-	return !g.others.alive()
-}
-
-// signal sends sigs to the whole group at once and then to the processes outside of it.
-func (g *group) signal(sigs ...syscall.Signal) {
-	for _, sig := range sigs {
-		// ESRCH and EPERM change nothing: what lives is waited for.
-		_ = syscall.Kill(-g.main.Pid, sig)
-	}
-	g.others.signalCarriers(sigs...)
+	return !g.members.alive()
 }
 
 // reap returns the main process' status, after end, and lets go of the group. The SIGKILL before
@@ -126,6 +115,6 @@ func (g *group) signal(sigs ...syscall.Signal) {
 func (g *group) reap() (*os.ProcessState, error) {
 	close(g.reaping)
 	g.owned.Wait()
-	_ = syscall.Kill(-g.main.Pid, unix.SIGKILL)
+	signalGroup(g.main.Pid, killSignals)
 	return g.main.Wait()
 }

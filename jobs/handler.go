@@ -17,7 +17,8 @@ type Handler interface {
 	Run(ctx context.Context, run Run) Result
 }
 
-// Run is what an attempt is told about itself. It is passed by value and never changes.
+// Run is what an attempt is told about itself. It is passed by value and never changes; what it points
+// to may.
 type Run struct {
 	Job       string    // the job's name
 	ID        string    // the run's id, the same for all its attempts
@@ -39,4 +40,9 @@ type Run struct {
 	// Kill is closed when nothing of the attempt may live any longer, whatever grace it was
 	// given before: its lease is about to end. Nil never closes.
 	Kill <-chan struct{}
+
+	// Deadlines are the instants by which it has to be gone, unless they are moved before: for a
+	// [Command] in a [Warden], which keeps them even if this process does not. Other handlers may
+	// ignore them. Nil sets none.
+	Deadlines *Deadlines
 }

@@ -29,15 +29,15 @@ func piped(serve func(conn net.Conn)) (dial dialer, wait func()) {
 	}, served.Wait
 }
 
-// A stage is a server that goes no further, and what is said of a run that ends then.
-type stage struct {
+// A serverStage is a server that goes no further, and what is said of a run that ends then.
+type serverStage struct {
 	name, url string
 	serve     func(conn net.Conn) // nil: there is no connection
 	status    int
 	says      string
 }
 
-func stages() []stage {
+func stages() []serverStage {
 	drip := func(head string) func(net.Conn) {
 		return func(conn net.Conn) {
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
@@ -55,7 +55,7 @@ func stages() []stage {
 		}
 	}
 	const none, unanswered = "; no connection had been made", "; no answer had come"
-	return []stage{
+	return []serverStage{
 		{"connecting", "http://a.example", nil, 0, none},
 		{"the TLS handshake", "https://a.example", hang(1), 0, none},
 		{"the header of the request", "http://a.example", hang(1), 0, unanswered},
@@ -207,10 +207,10 @@ func TestHTTP_ConnectingIsBounded(t *testing.T) {
 	}
 }
 
-// A deaf connection takes nothing, and has nothing to say.
-type deaf struct{ net.Conn }
+// A deafServer connection takes nothing, and has nothing to say.
+type deafServer struct{ net.Conn }
 
-func (deaf) Write([]byte) (int, error) { return 0, errors.New("write: broken pipe") }
+func (deafServer) Write([]byte) (int, error) { return 0, errors.New("write: broken pipe") }
 
 // A request that cannot be written has no answer to wait for, but for what is on its way already.
 func TestHTTP_RequestThatCannotBeWritten(t *testing.T) {
@@ -220,7 +220,7 @@ func TestHTTP_RequestThatCannotBeWritten(t *testing.T) {
 		start := time.Now()
 		got := HTTP{URL: "http://a.example"}.run(t.Context(), run, func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
-			return deaf{conn}, err
+			return deafServer{conn}, err
 		})
 		wantHTTP(t, "Run", got, Failed, "no answer: write: broken pipe")
 		if took := time.Since(start); took != lastWords {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,9 +23,15 @@ import (
 const roleVariable = "JOBS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	if without := os.Getenv(poorVariable); IsWarden() && without != "" {
+		os.Exit(servePoorly(without))
+	}
+	if IsWarden() {
+		os.Exit(ServeWarden())
+	}
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(testAll(m))
 	case "hold":
 		holdARun()
 	case "show":
@@ -39,6 +46,23 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// warden is the one that tests share.
+var warden *Warden
+
+func testAll(m *testing.M) (code int) {
+	var err error
+	if warden, err = StartWarden(WardenOptions{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code = m.Run()
+	if err := warden.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 // testRun returns a Run with an id of its own and the Output that it prints to.
 func testRun(t *testing.T) (Run, *Output) {
 	t.Helper()
@@ -50,9 +74,27 @@ func testRun(t *testing.T) (Run, *Output) {
 	}, out
 }
 
-// command returns a Command with the environment of a job and a grace that no test waits for.
+// command returns a Command with the environment of a job and a grace that no test waits for, in the
+// warden that tests share.
 func command(args ...string) Command {
-	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute}
+	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute, Warden: warden}
+}
+
+// startsCommands is what command is for one of the two ways.
+type startsCommands func(args ...string) Command
+
+// eachWay runs a test in the warden and again without one. Neither way may be told from the other by
+// what a program does and how its run ends.
+func eachWay(t *testing.T, test func(t *testing.T, command startsCommands)) {
+	t.Helper()
+	t.Run("in a warden", func(t *testing.T) { test(t, command) })
+	t.Run("without", func(t *testing.T) {
+		test(t, func(args ...string) Command {
+			c := command(args...)
+			c.Warden = nil
+			return c
+		})
+	})
 }
 
 // ready makes the run tell when it prints for the first time, which is when it is set up. Time

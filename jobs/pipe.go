@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -24,26 +25,19 @@ type pipe struct {
 	copier sync.WaitGroup
 }
 
-// newPipe returns a pipe and the end that the program writes to, which the caller closes.
+// newPipe starts a pipe and returns the end that the program writes to, which the caller closes. For a
+// nil to both are empty. The error is not the program's.
 func newPipe(to io.Writer) (p *pipe, write *os.File, err error) {
+	if to == nil {
+		return &pipe{}, nil, nil
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("output: %s", err) //nolint:errorlint // its errno is not exec's
 	}
-	return &pipe{read: read, to: to}, write, nil
-}
-
-func (p *pipe) start() {
-	if p.read != nil {
-		p.copier.Go(p.copy)
-	}
-}
-
-// discard closes a pipe that was not started.
-func (p *pipe) discard() {
-	if p.read != nil {
-		p.read.Close()
-	}
+	p = &pipe{read: read, to: to}
+	p.copier.Go(p.copy)
+	return p, write, nil
 }
 
 // finish ends the copying once the run's processes are gone. The pipe may still be open in a

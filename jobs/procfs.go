@@ -4,88 +4,63 @@ package jobs
 
 import (
 	"bytes"
-	"errors"
-	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// carries tells whether a process shows the run's mark.
-func (p *procs) carries(pid int) (bool, error) {
-	if p.mark == nil {
-		return false, nil
-	}
-	for tries := 0; ; tries++ {
-		env := p.environs.look(pid, p.mark)
-		// In the middle of an exec, and of an exit, a process has no environment for a moment.
-		if !env.blank || tries == 20 || !p.changing(pid) {
-			return env.carries, env.err
-		}
-		time.Sleep(time.Millisecond)
-	}
+// A procStat is what /proc/PID/stat tells of a process (proc_pid_stat(5)). Unlike the environment it
+// can be had of a process that hangs.
+type procStat struct {
+	state          byte
+	parent         int
+	group, session int
+	threads        int
+	start          uint64 // in clock ticks since boot: with it a pid names one process for ever
+	hasEnv         bool   // there is an environment, or no address space to have one in
 }
 
-// Where proc_pid_stat(5) has what is needed, counted from the field after the name, which may
-// hold anything.
+// Where the fields are, counted from the one after the name, which may hold anything.
 const (
 	statState    = 0
 	statParent   = 1
 	statGroup    = 2
+	statSession  = 3
 	statThreads  = 17
+	statStart    = 19
 	statEnvStart = 47
 	statEnvEnd   = 48 // both 0 without an address space
 )
 
-// stat returns the fields of /proc/PID/stat after the name, valid until the next call. Unlike
-// the environment they can be had of a process that hangs.
-func (p *procs) stat(pid int) ([][]byte, error) {
-	text, err := readAll("/proc/"+strconv.Itoa(pid)+"/stat", &p.buf)
+// readStat reads a process' stat into buf, which grows if need be. The error matches unix.ENOENT or
+// unix.ESRCH if there is no such process.
+func readStat(pid int, buf *[]byte) (procStat, error) {
+	text, err := readAll("/proc/"+strconv.Itoa(pid)+"/stat", buf)
 	if err != nil {
-		return nil, err
+		return procStat{}, err
 	}
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) <= statEnvEnd {
-		return nil, unix.ESRCH
+		return procStat{}, unix.ESRCH
 	}
-	return fields, nil
+	number := func(i int) int {
+		n, _ := strconv.Atoi(string(fields[i]))
+		return n
+	}
+	start, _ := strconv.ParseUint(string(fields[statStart]), 10, 64)
+	return procStat{
+		state: fields[statState][0], parent: number(statParent), group: number(statGroup), session: number(statSession),
+		threads: number(statThreads), start: start,
+		hasEnv: string(fields[statEnvEnd]) == "0" || string(fields[statEnvStart]) != string(fields[statEnvEnd]),
+	}, nil
 }
 
-// isMember tells whether pid is a live process of the group, and reaps it if it is a dead one
-// that came to us. Nobody else waits for it: the children that are waited for lead their groups.
-func (p *procs) isMember(pid int) bool {
-	stat, err := p.stat(pid)
-	if err != nil {
-		// Gone; any other fault does not show that.
-		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH)
-	}
-	if string(stat[statGroup]) != strconv.Itoa(p.group) {
-		return false
-	}
-	if !isDead(stat) {
-		return true
-	}
-	if string(stat[statParent]) == strconv.Itoa(os.Getpid()) {
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	}
-	return false
-}
+// dead tells a zombie, but not a leader whose other threads go on, which looks like one.
+func (s procStat) dead() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 // changing tells whether a process that showed no environment may show one in a moment. It may not
 // if it is dead, or if its environment is empty and it sleeps: execve(2) begins with an empty one
 // and fills it, and what is in the middle of that runs or waits for a page.
-func (p *procs) changing(pid int) bool {
-	stat, err := p.stat(pid)
-	if err != nil || isDead(stat) {
-		return false
-	}
-	start, end := string(stat[statEnvStart]), string(stat[statEnvEnd])
-	return end == "0" || start != end || !bytes.ContainsAny(stat[statState], "STt")
-}
-
-// isDead tells a zombie, but not a leader whose other threads go on, which looks like one.
-func isDead(stat [][]byte) bool {
-	threads, _ := strconv.Atoi(string(stat[statThreads]))
-	return bytes.ContainsAny(stat[statState], "ZX") && threads <= 1
+func (s procStat) changing() bool {
+	return !s.dead() && (s.hasEnv || s.state != 'S' && s.state != 'T' && s.state != 't')
 }

@@ -24,11 +24,11 @@ import (
 // What was found is held by a pidfd where the kernel has them (Linux 5.4), so that it is not
 // taken for a process that gets its pid later, and stays known when it leaves the group.
 //
-// Orphans come to the daemon if it is PID 1 or a child subreaper (PR_SET_CHILD_SUBREAPER in
+// Orphans come to this process if it is PID 1 or a child subreaper (PR_SET_CHILD_SUBREAPER in
 // prctl(2)). procs reaps those that are its run's beyond doubt: dead members, and what it held.
 type procs struct {
 	group int
-	mark  []byte // "ROTA_RUN=ID"; nil when the run has no id
+	run   string // "" when it has no id
 	held  []proc
 	sigs  []syscall.Signal // what a carrier gets when it is found
 
@@ -40,11 +40,7 @@ type procs struct {
 type proc struct{ pid, pidfd int }
 
 func newProcs(group int, run string, e *environs) *procs {
-	p := &procs{group: group, environs: e, buf: make([]byte, 4<<10)}
-	if run != "" {
-		p.mark = []byte(runVariable + "=" + run)
-	}
-	return p
+	return &procs{group: group, run: run, environs: e, buf: make([]byte, 4<<10)}
 }
 
 // alive tells whether any lives. It looks at those it holds, and searches when they are gone.
@@ -57,9 +53,10 @@ func (p *procs) alive() bool {
 	return p.search() != nil || len(p.held) > 0
 }
 
-// signalCarriers sends sigs to the carriers there are now, and to those found later. The members
-// are signalled as a group, before.
-func (p *procs) signalCarriers(sigs ...syscall.Signal) {
+// signal sends sigs to the whole group at once, then to the carriers there are now, and to those found
+// later.
+func (p *procs) signal(sigs ...syscall.Signal) {
+	signalGroup(p.group, sigs)
 	for _, c := range p.held {
 		if group, err := unix.Getpgid(c.pid); err == nil && group != p.group {
 			c.signal(sigs)
@@ -143,6 +140,32 @@ func (p *procs) ended(c proc) bool {
 	_ = unix.Waitid(unix.P_PIDFD, c.pidfd, nil, unix.WEXITED|unix.WNOHANG, nil)
 	c.close()
 	return true
+}
+
+// carries tells whether a process says that it is of the run.
+func (p *procs) carries(pid int) (bool, error) {
+	if p.run == "" {
+		return false, nil
+	}
+	env := p.environs.settled(pid, &p.buf)
+	return slices.Contains(env.runs, p.run), env.err
+}
+
+// isMember tells whether pid is a live process of the group, and reaps it if it is a dead one
+// that came to us. Nobody else waits for it: the children that are waited for lead their groups.
+func (p *procs) isMember(pid int) bool {
+	stat, err := readStat(pid, &p.buf)
+	if err != nil {
+		// Gone; any other fault does not show that.
+		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH)
+	}
+	if stat.group != p.group || !stat.dead() {
+		return stat.group == p.group
+	}
+	if stat.parent == os.Getpid() {
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+	return false
 }
 
 func (c proc) signal(sigs []syscall.Signal) {

@@ -3,85 +3,15 @@
 package jobs
 
 import (
-	"bytes"
-	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
-
-// adoptOrphans is a daemon that gets the orphans of its 200 runs, as PID 1 does. It prints how
-// many runs ended in another way than their script, and how many zombies are left.
-func adoptOrphans() {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		fmt.Println(err)
-		return
-	}
-	starter := NewStarter()
-	defer starter.Close()
-	var wrong, zombies int
-	var mu sync.Mutex
-	var hosts sync.WaitGroup
-	for host := range 4 {
-		hosts.Go(func() {
-			for i := range 50 {
-				code := (host*50 + i) % 256
-				// The first orphan ends before the main process, the others are ended after it, one
-				// of them in a session of its own.
-				script := fmt.Sprintf("( (true &) & ); ( (sleep 300 &) & ); (setsid sleep 300 &); exit %d", code)
-				cmd := command(Shell(script)...)
-				cmd.Starter = starter
-				got := cmd.Run(context.Background(), Run{ID: rand.Text()})
-				if got.ExitCode == nil || *got.ExitCode != code {
-					mu.Lock()
-					wrong++
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	hosts.Wait()
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if string(fields[0]) == "Z" && string(fields[1]) == strconv.Itoa(os.Getpid()) {
-			zombies++
-		}
-	}
-	children, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, file := range children {
-		if text, _ := os.ReadFile(file); len(text) > 0 {
-			fmt.Printf("left %s\n", text)
-		}
-	}
-	fmt.Printf("wrong %d zombies %d\n", wrong, zombies)
-}
-
-// Case E09: the adopted orphans of a run are reaped, and no run's status is taken by it.
-func TestProcs_ReapsAdopted(t *testing.T) {
-	got, err := play(t, "adopt", "").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "wrong 0 zombies 0\n"; string(got) != want {
-		t.Errorf("after 200 runs with orphans: got %q, want %q", got, want)
-	}
-}
 
 func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	start := func(env string, group int) *exec.Cmd {
@@ -123,9 +53,8 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("held: %v, want a member and a carrier, %v", got, want)
 	}
-	p.signalCarriers(unix.SIGKILL)
+	p.signal(unix.SIGKILL)
 	_ = outside.Wait()
-	_ = member.Process.Kill()
 	_ = member.Wait()
 	if p.alive() {
 		t.Errorf("alive() = true after all have ended: %v", p.held)
@@ -133,7 +62,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 
 	t.Run("a carrier found late is signalled too", func(t *testing.T) {
 		p := newProcs(main.Process.Pid, id, newEnvirons())
-		p.signalCarriers(unix.SIGTERM)
+		p.signal(unix.SIGTERM)
 		late := start("ROTA_RUN="+id, 0)
 		if !p.alive() {
 			t.Error("alive() = false, want true")
@@ -152,7 +81,7 @@ func TestProcs_FindsOnlyItsOwn(t *testing.T) {
 		if !p.alive() {
 			t.Error("alive() = false, want true")
 		}
-		p.signalCarriers(unix.SIGKILL)
+		p.signal(unix.SIGKILL)
 		_ = outside.Wait()
 		if p.alive() {
 			t.Error("alive() = true after it has ended")
@@ -205,49 +134,5 @@ func TestProcs_BlindIsAlive(t *testing.T) {
 	}
 	if !blind {
 		t.Error("alive() = false with no descriptor free, want true")
-	}
-}
-
-// Hundreds of runs leave no descriptor, goroutine or process behind.
-func TestCommand_LeavesNothing(t *testing.T) {
-	starter := NewStarter()
-	defer starter.Close()
-	count := func() (fds, goroutines int) {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(entries), runtime.NumGoroutine()
-	}
-	round := func(n int) {
-		for i := range n {
-			run, _ := testRun(t)
-			cmd := command(Shell([]string{"exit 0", "exit 3", "sleep 300 & exit 1", "setsid sleep 300 & sleep 0.01"}[i%4])...)
-			if i%8 < 4 {
-				cmd.Starter = starter
-			}
-			if i%10 == 9 {
-				cmd.Args = []string{"/no/such"}
-			}
-			if i%10 == 8 {
-				run.Output = nil
-			}
-			cmd.Run(t.Context(), run)
-		}
-	}
-	round(20) // what the runtime opens once
-	// The collector would close a forgotten file.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	fds, goroutines := count()
-	round(300)
-	eventually(t, fmt.Sprintf("back to %d descriptors and %d goroutines", fds, goroutines), func() bool {
-		f, g := count()
-		return f <= fds && g <= goroutines
-	})
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, file := range files {
-		if children, _ := os.ReadFile(file); len(children) > 0 {
-			t.Errorf("children left: %s", children)
-		}
 	}
 }

@@ -54,21 +54,21 @@ func (r Retry) Run(ctx context.Context, run Run) Result {
 			return result
 		}
 		if outcome, reason, over := endOf(ctx, run.Kill); over {
-			return ended(result, outcome, reason)
+			return overBefore(result, outcome, reason)
 		}
 		wait := r.wait(n)
 		output.line("[attempt %d failed: %s; attempt %d in %s]",
 			run.Attempt, result.Reason, run.Attempt+1, wait.Round(time.Millisecond))
 		sleep(ctx, run.Kill, wait)
 		if outcome, reason, over := endOf(ctx, run.Kill); over {
-			return ended(result, outcome, reason)
+			return overBefore(result, outcome, reason)
 		}
 		run.Attempt++
 	}
 }
 
-// ended is the result of a run that was over before its next attempt.
-func ended(last Result, outcome Outcome, reason string) Result {
+// overBefore is the result of a run that was over before its next attempt.
+func overBefore(last Result, outcome Outcome, reason string) Result {
 	last.Outcome = outcome
 	last.Reason = fmt.Sprintf("%s; attempt %d had failed: %s", reason, last.Attempt, last.Reason)
 	last.Ended = time.Now()

@@ -4,14 +4,12 @@ package jobs
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,61 +19,25 @@ import (
 // installer's rename and a compiler's last write are over by then.
 const busyPause = 100 * time.Millisecond
 
-// errNotStarted: the run was ended before its turn to start came.
-var errNotStarted = errors.New("jobs: ended before it started")
-
-// start starts the program and the copying of its output.
-func (c Command) start(ctx context.Context, run Run) (*os.Process, *pipe, error) {
+// spec is what there is to execute. The error says which of the names in the table cannot be.
+func (c Command) spec(run Run) (*spec, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
-		return nil, nil, errors.New("start: no program is named")
+		return nil, errors.New("start: no program is named")
 	}
 	name := c.Args[0]
 	// Without /proc nobody could tell whether the run is over.
 	if _, err := os.Stat("/proc/self"); err != nil {
-		return nil, nil, fmt.Errorf("start %q: /proc is not mounted", name)
+		return nil, fmt.Errorf("start %q: /proc is not mounted", name)
 	}
 	dir, err := filepath.Abs(cmp.Or(c.Dir, "/"))
 	if err != nil {
-		return nil, nil, fmt.Errorf("start %q: dir %q: %w", name, c.Dir, err)
+		return nil, fmt.Errorf("start %q: dir %q: %w", name, c.Dir, err)
 	}
 	path, err := findProgram(name, dir, lookup(c.Env, "PATH"))
 	if err != nil {
-		return nil, nil, fmt.Errorf("start %q: %w", name, err)
+		return nil, fmt.Errorf("start %q: %w", name, err)
 	}
-
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("start %q: %w", name, err)
-	}
-	defer null.Close()
-	out, write := &pipe{}, null
-	if run.Output != nil {
-		if out, write, err = newPipe(run.Output); err != nil {
-			return nil, nil, fmt.Errorf("start %q: output: %w", name, err)
-		}
-		defer write.Close()
-	}
-	attr := &os.ProcAttr{
-		Dir:   dir,
-		Env:   merge(c.Env, Environ(run)),
-		Files: []*os.File{null, write, write},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	}
-	process, err := c.Starter.start(ctx, run.Kill, path, c.Args, attr)
-	if errors.Is(err, unix.ETXTBSY) {
-		select {
-		case <-time.After(busyPause):
-		case <-ctx.Done():
-		case <-run.Kill:
-		}
-		process, err = c.Starter.start(ctx, run.Kill, path, c.Args, attr)
-	}
-	if err != nil {
-		out.discard()
-		return nil, nil, fmt.Errorf("start %q: %w", name, explain(err, path, attr, c.Args))
-	}
-	out.start()
-	return process, out, nil
+	return &spec{run: run.ID, path: path, dir: dir, args: c.Args, env: merge(c.Env, Environ(run))}, nil
 }
 
 // findProgram returns the path that execvp(3) would take after a change to dir: the first

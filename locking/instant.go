@@ -28,6 +28,15 @@ func (i Instant) IsZero() bool { return i.mono.IsZero() }
 // Time returns the instant as a time of the monotonic clock.
 func (i Instant) Time() time.Time { return i.mono }
 
+// Boottime returns the instant as a reading of CLOCK_BOOTTIME, or of [KeeperOptions].Boottime: for
+// other processes of the machine, which share that clock and no other that goes on while it sleeps.
+func (i Instant) Boottime() time.Duration { return i.boot }
+
+// Add returns the instant that all clocks show d later.
+func (i Instant) Add(d time.Duration) Instant {
+	return Instant{mono: i.mono.Add(d), wall: i.wall.Add(d), boot: i.boot + d}
+}
+
 // Sub returns how long i is after earlier: the larger of what the monotonic clock and
 // CLOCK_BOOTTIME say, because a clock can stop but not run ahead.
 func (i Instant) Sub(earlier Instant) time.Duration {

@@ -45,6 +45,17 @@ func TestInstant_Clocks(t *testing.T) {
 	}
 }
 
+func TestInstant_Add(t *testing.T) {
+	const s = time.Second
+	got := at(5*s, 60*s, 7*s).Add(3 * s)
+	if want := at(8*s, 63*s, 10*s); got != want {
+		t.Errorf("Add(3s) = %+v, want %+v", got, want)
+	}
+	if got.Boottime() != 63*s {
+		t.Errorf("Boottime() = %s, want 63s", got.Boottime())
+	}
+}
+
 func TestBoottime_RunsAsTheMonotonicClock(t *testing.T) {
 	before := readInstant(boottime)
 	time.Sleep(20 * time.Millisecond)

@@ -155,6 +155,9 @@ func TestKeeper_NoticeEndsTheContextButKeepsTheLease(t *testing.T) {
 		if got := time.Until(deadline); got != 5*time.Second {
 			t.Errorf("the context ended %s before the trust deadline, want Notice, 5s", got)
 		}
+		if got := lease.TrustedUntil().Time(); !got.Equal(deadline) {
+			t.Errorf("TrustedUntil: got %s, want the deadline, %s", got, deadline)
+		}
 		lostBy(t, lease, ReasonFailing, 0)
 		if !errors.Is(lease.Err(), ErrUnavailable) {
 			t.Errorf("Err: got %v, want the last failure in it", lease.Err())

@@ -85,6 +85,14 @@ func (l *Lease) Deadline() time.Time {
 	return deadline
 }
 
+// TrustedUntil returns the trust deadline as an [Instant], for those who judge by another clock than
+// Go's. Like Deadline it moves with each renewal that is confirmed, and never back.
+func (l *Lease) TrustedUntil() Instant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent.Add(l.grant.trusted())
+}
+
 // Remaining returns how long the lease can be trusted from now if no renewal is confirmed;
 // 0 if it cannot, or if Redis said that it is not the holder's any more. Stop and Release
 // do not change it: it tells how long a message about the lease is still of use.

@@ -10,21 +10,71 @@ import (
 	"rota/scheduler/ledger"
 )
 
+// A grant is known by its lock and its fencing token: no other of that lock has the same.
+type grantKey struct {
+	lock  string
+	fence int64
+}
+
 // hold keeps the lease of a run: the keeper renews it, and its end ends the run's context.
 func (s *Scheduler) hold(r *run, sent locking.Instant) {
 	c := &r.grant.Claim
 	s.mu.Lock()
 	s.runs[c.Token] = r
 	s.mu.Unlock()
-	r.lease = s.keeper.Keep(context.Background(), locking.Grant{
+	lease := s.keeper.Keep(context.Background(), locking.Grant{
 		Name: c.Lock, Token: c.Token, Fence: r.grant.Fence, TTL: c.TTL, Sent: sent,
 	})
+	s.mu.Lock()
+	r.lease = lease
+	s.held[grantKey{c.Lock, r.grant.Fence}] = r
+	s.mu.Unlock()
+	s.vouch(r)
 }
 
 func (s *Scheduler) release(r *run) {
 	s.mu.Lock()
 	delete(s.runs, r.grant.Claim.Token)
+	delete(s.held, grantKey{r.grant.Claim.Lock, r.grant.Fence})
 	s.mu.Unlock()
+}
+
+// vouch moves the run's deadlines to what its lease allows: its last process must be killed before the
+// trust deadline, and has had the loss grace by then. The warden keeps them, whatever becomes of this
+// process; renewals alone move them on.
+func (s *Scheduler) vouch(r *run) {
+	r.vouching.Lock()
+	defer r.vouching.Unlock()
+	if r.lost {
+		return
+	}
+	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	r.deadlines.Move(kill-s.opt.LossGrace, kill)
+}
+
+// disown moves the deadlines of a run whose lease was lost to now and, at most, the loss grace from now.
+// The lock may be another's already. Renewals that are still confirmed keep it until then, and change
+// nothing here.
+func (s *Scheduler) disown(r *run, now locking.Instant) {
+	r.vouching.Lock()
+	defer r.vouching.Unlock()
+	r.lost = true
+	term := now.Boottime()
+	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	r.deadlines.Move(term, min(term+s.opt.LossGrace, kill))
+}
+
+// renewed is the keeper's: it hears of every renewal that was confirmed.
+func (s *Scheduler) renewed(e locking.Event) {
+	if e.Kind != locking.EventRenewed {
+		return
+	}
+	s.mu.Lock()
+	r := s.held[grantKey{e.Name, e.FencingToken}]
+	s.mu.Unlock()
+	if r != nil {
+		s.vouch(r)
+	}
 }
 
 // renew is the keeper's: it renews in one pipeline, and passes on what others ask of the runs.
@@ -88,6 +138,7 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	// may be another's already: the grace runs from now, and not beyond the deadline either.
 	told := s.keeper.Now()
 	ttl := r.grant.Claim.TTL
+	s.disown(r, told)
 	for {
 		left := min(s.opt.LossGrace-s.keeper.Now().Sub(told), r.lease.Remaining()-killMargin(ttl))
 		if left <= 0 {

@@ -62,6 +62,9 @@ func TestRoom_TicksWaitForAPlaceUntilTheirDeadline(t *testing.T) {
 				t.Errorf("%s: the history says %q, want one entry", j.Name, f.says(j.Name))
 			case e[0].Outcome == ledger.OutcomeMissed:
 				waves[-1]++
+				if e[0].Reason != hostsFull {
+					t.Errorf("%s: the tick is missed: %q, want %q", j.Name, e[0].Reason, hostsFull)
+				}
 			default:
 				waves[int(e[0].Lag()/time.Second)]++
 			}

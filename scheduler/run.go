@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"rota/jobs"
@@ -67,6 +68,10 @@ type run struct {
 	cancel context.CancelCauseFunc
 	kill   chan struct{} // closed by watch alone
 	placed bool          // it has a place of the room
+
+	deadlines jobs.Deadlines
+	vouching  sync.Mutex // guards lost, and that deadlines move in order
+	lost      bool
 }
 
 // execute runs the handler under the lease and records how it ended.
@@ -76,9 +81,7 @@ func (s *Scheduler) execute(r *run) {
 	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
 
 	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := jobs.NewLines(func(line string, continued bool) {
-		r.log.Info("output", "line", line, "continued", continued)
-	})
+	lines := newOutputLog(r.log, defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -91,7 +94,7 @@ func (s *Scheduler) execute(r *run) {
 			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Manual: c.Kind == ledger.Manual,
 			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
-			Output: tee{output, lines}, Kill: r.kill,
+			Output: tee{output, lines}, Kill: r.kill, Deadlines: &r.deadlines,
 		})
 		_ = lines.Close()
 		result <- res
@@ -154,8 +157,7 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 	return h.Run(ctx, run)
 }
 
-// record writes the outcome to the ledger, and tries again until it is there: for as long as
-// the daemon lives, and while it stops for as long as its calls are given.
+// record says how the run ended, and delivers that to the ledger.
 func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
 		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
@@ -178,28 +180,9 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	r.log.Log(context.Background(), level, "run ended", attrs...)
 	s.recording(r, true)
 	defer s.recording(r, false)
-	wait := firstBackoff
-	for {
-		var held bool
-		var err error
-		s.call(func(ctx context.Context) {
-			held, err = s.opt.Ledger.Finish(ctx, &r.grant, e)
-			s.heard(s.keeper.Now(), time.Time{}, err)
-		})
-		longest := s.outcomeAnswered(r, err)
-		if err == nil {
-			if !held && res.Outcome != jobs.Lost {
-				r.log.Warn("outcome recorded late", "reason", "the lease had ended before the run did")
-			}
-			return
-		}
-		if !sleep(s.ending, wait) {
-			r.log.Error("outcome not recorded", "outcome", e.Outcome, "lock", s.opt.Ledger.LeaseKey(r.grant.Claim.Lock), "left", r.lease.Remaining(), "err", err)
-			return
-		}
-		// Whoever would run the tick again waits for the outcome, for one RenewEvery.
-		wait = min(2*wait, longest, s.opt.RenewEvery/2)
-	}
+	d := s.newDelivery(&r.grant, e, r.log)
+	d.lease = r.lease
+	s.deliver(d)
 }
 
 func took(res jobs.Result) time.Duration {
@@ -212,7 +195,7 @@ func took(res jobs.Result) time.Duration {
 // tee hands what a run prints to the ledger's copy and to the log.
 type tee struct {
 	kept  *jobs.Output
-	lines *jobs.Lines
+	lines *outputLog
 }
 
 func (t tee) Write(p []byte) (int, error) {

@@ -41,6 +41,7 @@ type Options struct {
 	MaxRuns     int           // at once on this host, of jobs that count, manual ones too; 0: 4 × CPUs
 	MaxAge      time.Duration // how far a job's history goes back, to a day; its newest run stays. 0: 14 days
 	OutputBytes int           // kept of a run's output; 0: 16 KiB
+	Outcomes    OutcomeStore  // keeps outcomes while Redis is away, for the next process too; nil: they are kept in memory alone
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
 
@@ -85,6 +86,9 @@ type Scheduler struct {
 	interrupt context.CancelCauseFunc
 	ending    context.Context // ends when even recording outcomes must stop
 	end       context.CancelFunc
+	leaving   context.Context // ends when those must that are stored
+	leave     context.CancelFunc
+	left      atomic.Int64 // outcomes that the next daemon has to deliver
 
 	mu       sync.Mutex           // guards what follows
 	fleet    []string             // hosts that may claim; replaced, never changed
@@ -100,10 +104,15 @@ type Scheduler struct {
 	floors   map[string]int64     // the highest fencing token seen, by lock
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
 	runs     map[locking.Token]*run
-	records  map[string]bool // runs that have ended here and whose outcome Redis has not taken yet
+	held     map[grantKey]*run        // the same, once their leases are kept
+	records  map[string]bool          // runs that have ended here and whose outcome Redis has not taken yet
+	lines    map[string]chan struct{} // closed when a job's newest outcome has passed
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last
 	seen     map[string]ledger.Host // at the last heartbeat
+
+	storeFault string // of Options.Outcomes, as logged last
+	storeSaid  time.Time
 }
 
 // New checks the options and makes a Scheduler. All their faults are in one error.
@@ -130,14 +139,14 @@ func New(opt Options) (*Scheduler, error) {
 		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
 		contact: make(chan struct{}), beatNow: make(chan struct{}, 1), reloaded: make(chan struct{}, 1), returned: make(chan struct{}, 1), killed: make(chan struct{}),
 		calls: make(chan struct{}, callsAtOnce), decided: map[string]time.Time{}, floors: map[string]int64{}, stuck: map[string]int{},
-		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, records: map[string]bool{}, twins: map[string]bool{}, refusals: map[string]string{},
+		tending: newTending(), room: newRoom(opt.MaxRuns), hostless: map[string]*hostless{}, runs: map[locking.Token]*run{}, held: map[grantKey]*run{}, records: map[string]bool{}, lines: map[string]chan struct{}{}, twins: map[string]bool{}, refusals: map[string]string{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
-		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace, FailFast: opt.FailFast,
-		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
+		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + killMargin(opt.TTL), FailFast: opt.FailFast,
+		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime, Observe: s.renewed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
@@ -145,6 +154,7 @@ func New(opt Options) (*Scheduler, error) {
 	s.clock = &fleetClock{instant: s.keeper.Now, skew: opt.ClockOffset}
 	s.handlers, s.interrupt = context.WithCancelCause(context.Background())
 	s.ending, s.end = context.WithCancel(context.Background())
+	s.leaving, s.leave = context.WithCancel(s.ending)
 	return s, nil
 }
 
@@ -209,6 +219,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	heart.Go(func() { s.heart(beating) })
 	heart.Go(func() { s.listen(beating) })
 	heart.Go(func() { s.touch(beating) })
+	s.deliverLeft() //nolint:contextcheck // what ctx ends is claiming, not delivering
 
 	var tending sync.WaitGroup
 	tending.Go(func() { s.tend(ctx) })
@@ -221,6 +232,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stopBeating()
 	heart.Wait()
 	s.end()
+	if n := s.left.Load(); n > 0 {
+		s.log.Warn("outcomes left undelivered", "count", n, "effect", "they are kept for the next daemon")
+	}
 	_ = s.keeper.Close()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
@@ -257,6 +271,10 @@ func (s *Scheduler) drain() {
 	s.log.Info("drain began", "running", going)
 	s.beatSoon() // tells the others not to rank this host
 	done, handlers := closedAfter(&s.work), closedAfter(&s.handling)
+	go func() {
+		<-handlers
+		time.AfterFunc(s.callGrace(), s.leave) // as long as runs go on, so do all tries
+	}()
 	if waitFor(s.opt.Drain, done, s.killed) == done {
 		return
 	}
@@ -265,11 +283,14 @@ func (s *Scheduler) drain() {
 		return
 	}
 	s.Kill()
-	if waitFor(abandonAfterKill+2*s.opt.OpTimeout, done) != done {
+	if waitFor(s.callGrace(), done) != done {
 		s.end()
 		<-done
 	}
 }
+
+// callGrace is how long calls that fail are repeated while the daemon stops.
+func (s *Scheduler) callGrace() time.Duration { return abandonAfterKill + 2*s.opt.OpTimeout }
 
 // stopGrace is how long interrupted handlers may take: those that say how long they need, as
 // [jobs.Command] does, get that and some.

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rota/internal/config"
+	"rota/jobs"
 	"rota/locking"
 )
 
@@ -53,8 +54,12 @@ type app struct {
 	env        func(string) string
 }
 
-// Main runs the command line and returns the exit code.
+// Main runs the command line and returns the exit code. A process that a daemon started to be its
+// warden is that and nothing else.
 func Main() int {
+	if jobs.IsWarden() {
+		return jobs.ServeWarden()
+	}
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
 	return a.report(a.root().ExecuteContext(context.Background()))
 }

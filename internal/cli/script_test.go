@@ -16,12 +16,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"rota/internal/redistest"
+	"rota/jobs"
 )
 
 // patience bounds every wait of a script.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
+	if jobs.IsWarden() {
+		os.Exit(jobs.ServeWarden())
+	}
 	testscript.Main(m, map[string]func(){"rota": func() { os.Exit(Main()) }})
 }
 

@@ -13,12 +13,12 @@ import (
 	"rota/scheduler"
 )
 
-// Table is what the scheduler runs: the jobs in the order of c.Jobs. Starter starts their
+// Table is what the scheduler runs: the jobs in the order of c.Jobs. Warden starts their
 // commands; nil is allowed, see [jobs.Command].
 //
 // The variables named by host.env_pass are read here, so that a table made later sees later
 // values. The jobs share nothing with c.
-func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
+func (c *Config) Table(warden *jobs.Warden) []scheduler.Job {
 	var pass []string
 	for _, name := range c.Host.EnvPass {
 		if value, ok := os.LookupEnv(name); ok {
@@ -41,7 +41,7 @@ func (c *Config) Table(starter *jobs.Starter) []scheduler.Job {
 				Env:          jobs.BaseEnv(u, j.Timezone, pass, j.Env),
 				KillGrace:    j.KillGrace,
 				SuccessCodes: slices.Clone(j.SuccessCodes),
-				Starter:      starter,
+				Warden:       warden,
 			}),
 			Counts:        true, // all that a config can name is a program or a request
 			Disabled:      !j.Enabled,

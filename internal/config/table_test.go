@@ -45,8 +45,8 @@ enabled = false
 schedule = "@daily"
 shell = "a | b"
 `)
-	starter := new(jobs.Starter)
-	table := c.Table(starter)
+	warden := new(jobs.Warden)
+	table := c.Table(warden)
 	if len(table) != 2 {
 		t.Fatalf("Table = %d jobs, want 2", len(table))
 	}
@@ -57,7 +57,7 @@ shell = "a | b"
 		u = nil
 	}
 	if got, want := b.Handler, (jobs.Command{
-		Args: []string{"report", "--full"}, Dir: "/srv", KillGrace: 2 * time.Second, SuccessCodes: []int{0, 3}, Starter: starter,
+		Args: []string{"report", "--full"}, Dir: "/srv", KillGrace: 2 * time.Second, SuccessCodes: []int{0, 3}, Warden: warden,
 		Env: jobs.BaseEnv(u, "Europe/Berlin", []string{"FOR_JOBS=yes"}, map[string]string{"A": "1"}),
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("job b runs %+v, want %+v", got, want)

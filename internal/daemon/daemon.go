@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"rota/internal/config"
 	"rota/internal/connect"
+	"rota/internal/outcomes"
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -27,7 +29,10 @@ type Options struct {
 }
 
 // Run runs the daemon until a signal or the end of ctx drains it. The error is about what it
-// needs of this machine before it starts: the state folder, its lock. Redis is not among that.
+// needs of this machine before it starts: the state folder, its lock, the warden. Redis is not among
+// that.
+//
+// The program asks [jobs.IsWarden] before it comes here.
 func Run(ctx context.Context, opt Options) error {
 	c, log := opt.Config, opt.Logger
 	state, err := openState(c.StateDir)
@@ -56,15 +61,23 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 	defer closeUrgent()
-	starter := jobs.NewStarter()
-	defer starter.Close()
+	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := warden.Close(); err != nil {
+			log.Error("warden not closed", "err", err)
+		}
+	}()
 	s, err := scheduler.New(scheduler.Options{
-		Ledger: led, Urgent: urgent, Jobs: c.Table(starter), Table: c.TableHash(),
+		Ledger: led, Urgent: urgent, Jobs: c.Table(warden), Table: c.TableHash(),
 		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxRuns: c.Host.MaxRuns, MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
-		Drain: c.Shutdown.Drain, Logger: log,
+		Outcomes: outcomes.Open(outcomes.Options{Dir: filepath.Join(c.StateDir, "outcomes"), Namespace: c.Namespace, Logger: log}),
+		Drain:    c.Shutdown.Drain, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -80,7 +93,7 @@ func Run(ctx context.Context, opt Options) error {
 	n := &notifier{log: log}
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
-	re := &reloader{log: log, notify: n, scheduler: s, starter: starter, login: login, started: c, current: c}
+	re := &reloader{log: log, notify: n, scheduler: s, warden: warden, login: login, started: c, current: c}
 	wg.Go(func() { watchStop(opt.Stop, ended, log, n, drain, s.Kill) })
 	// Not the same goroutine: a file that somebody writes to is waited for, and that must not
 	// delay a stop. A reload under way is, at the end: see [config.Load] for how long.

@@ -15,7 +15,15 @@ import (
 	"time"
 
 	"rota/internal/config"
+	"rota/jobs"
 )
+
+func TestMain(m *testing.M) {
+	if jobs.IsWarden() {
+		os.Exit(jobs.ServeWarden())
+	}
+	os.Exit(m.Run())
+}
 
 // systemd is a fake notify socket (sd_notify(3)): a datagram a message.
 type systemd struct {

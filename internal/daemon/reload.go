@@ -18,7 +18,7 @@ type reloader struct {
 	log       *slog.Logger
 	notify    *notifier
 	scheduler *scheduler.Scheduler
-	starter   *jobs.Starter
+	warden    *jobs.Warden
 	login     *connect.Login
 	started   *config.Config // with what the daemon was started: its settings hold until it ends
 	current   *config.Config // with what was loaded last: its jobs hold
@@ -36,7 +36,7 @@ func (r *reloader) reload() {
 		}
 		return
 	}
-	if err := r.scheduler.Reload(next.Table(r.starter), next.TableHash()); err != nil {
+	if err := r.scheduler.Reload(next.Table(r.warden), next.TableHash()); err != nil {
 		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
 		return
 	}

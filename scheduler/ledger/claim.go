@@ -202,6 +202,10 @@ func (c *Claim) check() error {
 	return nil
 }
 
+// Check returns the fault for which [Ledger.Finish] would refuse the grant unasked: it is for grants
+// that were read from somewhere else.
+func (g *Grant) Check() error { return g.Claim.check() }
+
 // gap is the script's question, ranges of undecided ticks, and the caller's answer.
 type gap struct {
 	asked, counts string

@@ -361,7 +361,8 @@ if not manual then
     if misfire ~= 'skip' then return answer('late', '') end
     err = streams_error(SKIPS)
     if err then return err end
-    add_skip('missed', tick, 0, 1, 'no host claimed it before its start deadline', expire)
+    local why = (barred or '') ~= '' and barred or 'no host claimed it before its start deadline'
+    add_skip('missed', tick, 0, 1, why, expire)
     if found == 'open' then close_open() end
     decide_tick()
     flush()

@@ -36,14 +36,17 @@ local reply = { released and '1' or '0', r.wait_tick or '' }
 if repeated then return reply end
 
 -- The entry first: it is what may be refused, and then nothing else was written.
-local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended }
-for i = 10, #ARGV do f[#f + 1] = ARGV[i] end
+local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended, unpack(ARGV, 10) }
 if not released then
   f[#f + 1] = 'late'
   f[#f + 1] = int(redis_time())
 end
+-- A run that the record knows as running has its start in the stream, and both have an expiry that
+-- hosts put off daily.
+local renewed = expire
+if running then renewed = nil end
 local at, marked, stored
-at, err = add_run(f, expire)
+at, err = add_run(f, renewed)
 if err then return err end
 if output ~= '' then
   stored, err = ask('SET', ns .. 'out:' .. run, output, 'PX', expire, 'NX')
@@ -68,6 +71,6 @@ if r.v then
     local crashed = outcome == 'interrupted' or outcome == 'lost'
     redis.call('HSET', RECORD, 'run_state', crashed and outcome or 'ended')
   end
-  redis.call('PEXPIRE', RECORD, expire)
+  if renewed then redis.call('PEXPIRE', RECORD, expire) end
 end
 return reply

@@ -71,7 +71,7 @@ func (w *world) accounted(s JobState, entries []Entry) {
 			if at := t.Sub(w.epoch); s.Job == "j" && e.Reason == unclaimed && w.pausedAt(at) {
 				w.fault("tick %s of %s is missed, and there was a pause", w.since(t), s.Job)
 			}
-			if !t.Equal(grid(step).at(t)) {
+			if !t.Equal(step.at(t)) {
 				w.fault("an entry of tick %s, which is none: %s", w.since(t), e.Reason)
 			}
 		}

@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,8 +48,11 @@ func TestMain(m *testing.M) {
 type fleet struct {
 	t       *testing.T
 	dir     string
-	witness string // the file that jobs append to
-	host    string // more keys of [host]
+	host    string    // more keys of [host]
+	witness string    // the file that jobs append to
+	lease   string    // the table of that name
+	state   string    // the state folder of every daemon; "": each has its own
+	sink    io.Writer // takes the logs of daemons instead of their own; nil: nothing does
 	client  redis.UniversalClient
 	led     *ledger.Ledger
 }
@@ -59,7 +64,7 @@ func newFleet(t *testing.T, client redis.UniversalClient) *fleet {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	return &fleet{t: t, dir: dir, witness: filepath.Join(dir, "witness"), client: client, led: led}
+	return &fleet{t: t, dir: dir, witness: filepath.Join(dir, "witness"), lease: lease, client: client, led: led}
 }
 
 // The shortest lease that these tests need, with the values that make it safe.
@@ -90,12 +95,15 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	}
 	path := filepath.Join(f.dir, name+".toml")
 	text := fmt.Sprintf("namespace = \"fleet\"\nstate_dir = %q\n[host]\nname = %q\n%s[redis]\nurl = \"redis://%s\"\nop_timeout = \"500ms\"\n[http]\nlisten = \"\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n[shutdown]\ndrain = \"10s\"\n%s%s",
-		filepath.Join(f.dir, name), name, f.host, addr, lease, jobs)
+		cmp.Or(f.state, filepath.Join(f.dir, name)), name, f.host, addr, f.lease, jobs)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	d := &daemon{t: f.t, name: name, cmd: exec.CommandContext(context.Background(), bin, "run", "-c", path), done: make(chan struct{}), log: &log{}}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if f.sink != nil {
+		d.cmd.Stdout, d.cmd.Stderr = f.sink, f.sink
+	}
 	if err := d.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}

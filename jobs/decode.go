@@ -1,0 +1,126 @@
+//go:build linux
+
+package jobs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// errMalformed is a packet that is none of wire.go's. What it holds stays out of the message: it may
+// be a job's secret.
+var errMalformed = errors.New("malformed message")
+
+// decodeSpec reads what encode wrote. The strings share no memory with b.
+func decodeSpec(b []byte) (*spec, error) {
+	r := reader{b}
+	args := int(r.uint32())
+	var all []string
+	for len(r.rest) > 0 {
+		all = append(all, string(r.bytes(int(r.uint32()))))
+	}
+	if r.rest == nil || len(all) < 3 || args < 0 || args > len(all)-3 {
+		return nil, fmt.Errorf("%w: a program", errMalformed)
+	}
+	return &spec{run: all[0], path: all[1], dir: all[2], args: all[3 : 3+args], env: all[3+args:]}, nil
+}
+
+// decode reads one packet. What it returns shares memory with b.
+func decode(b []byte) (message, error) {
+	if len(b) == 0 {
+		return nil, errMalformed
+	}
+	r := reader{b[1:]}
+	var m message
+	switch kind(b[0]) {
+	case kindStart:
+		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), output: r.flag(), specLen: r.uint32()}
+		s.spec = r.all()
+		m = s
+		if s.specLen > maxSpec || len(s.spec) > 0 && len(s.spec) != int(s.specLen) {
+			r.rest = nil
+		}
+	case kindMove:
+		moves := make(moveMessage, 0, len(r.rest)/moveLen)
+		for len(r.rest) > 0 {
+			run := r.uint64()
+			if run > math.MaxUint32 {
+				r.rest = nil
+				break
+			}
+			moves = append(moves, move{runID(run), r.lease()})
+		}
+		m = moves
+	case kindEnd:
+		m = endMessage{r.run(), r.duration()}
+	case kindPing:
+		m = pingMessage{r.uint32()}
+	case kindPong:
+		m = pongMessage{r.uint32()}
+	case kindReady:
+		m = readyMessage{r.uint64()}
+	case kindStarted:
+		m = startedMessage{r.run(), int32(r.uint32()), r.duration()}
+	case kindFailed:
+		m = failedMessage{r.run(), failure(r.byte(uint8(failedEnded))), r.uint32()}
+	case kindEnded:
+		m = endedMessage{
+			r.run(), r.uint32(), r.duration(), endedBy(r.byte(uint8(byDeadline))), r.flag(),
+			usage{r.duration(), int64(r.uint64())},
+		}
+	case kindStray:
+		m = strayMessage{int32(r.uint32()), r.flag(), string(r.all())}
+	}
+	if m == nil || r.rest == nil || len(r.rest) > 0 {
+		return nil, fmt.Errorf("%w of kind %d, %d bytes", errMalformed, b[0], len(b))
+	}
+	return m, nil
+}
+
+// A reader takes a packet apart. Its rest is nil once something was missing or not as it must be,
+// and stays nil.
+type reader struct{ rest []byte }
+
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || r.rest == nil || n > len(r.rest) {
+		r.rest = nil
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) all() []byte { return r.bytes(len(r.rest)) }
+
+func (r *reader) uint32() uint32 {
+	if b := r.bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.bytes(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// byte reads one that is at most limit.
+func (r *reader) byte(limit uint8) uint8 {
+	b := r.bytes(1)
+	if b == nil || b[0] > limit {
+		r.rest = nil
+		return 0
+	}
+	return b[0]
+}
+
+func (r *reader) run() runID              { return runID(r.uint32()) }
+func (r *reader) duration() time.Duration { return time.Duration(r.uint64()) }
+func (r *reader) flag() bool              { return r.byte(1) == 1 }
+func (r *reader) lease() leaseTimes       { return leaseTimes{r.duration(), r.duration()} }

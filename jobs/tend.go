@@ -1,0 +1,102 @@
+//go:build linux
+
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+var (
+	// errNotStarted: the run was ended before its turn to start came.
+	errNotStarted = errors.New("jobs: ended before it started")
+
+	// errTooLate: its last instant had come before its turn to start did.
+	errTooLate = fmt.Errorf("%w: it was about to end before the program could be started", ErrLost)
+
+	// errUnvouched: its last instant came, and nobody had moved it.
+	errUnvouched = fmt.Errorf("%w: the daemon did not vouch for the run any longer", ErrLost)
+)
+
+// runInWarden has the warden start the program. It tells the warden what changes, and nothing that it
+// waits for keeps the run alive: the warden has the deadlines.
+func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, error) {
+	if _, _, over := endOf(ctx, run.Kill); over {
+		return Result{}, errNotStarted
+	}
+	out, write, err := newPipe(run.Output)
+	if err != nil {
+		return Result{}, err
+	}
+	defer out.finish()
+	term, kill, moved := run.Deadlines.At()
+	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{lease: leaseTimes{term, kill}, grace: c.KillGrace})
+	if err != nil {
+		return Result{}, errors.Join(err, closeFile(write))
+	}
+	began, ended, killed := wd.began, ctx.Done(), run.Kill
+	for {
+		select {
+		case <-began:
+			// From here on it is the program's alone, or nobody's.
+			began = nil
+			_ = closeFile(write)
+		case <-moved:
+			term, kill, moved = run.Deadlines.At()
+			wd.move(term, kill)
+		case <-ended:
+			ended = nil
+			outcome, _, over := EndOf(ctx)
+			wd.end(c.grace(over, outcome, run.Kill != nil || run.Deadlines != nil))
+		case <-killed:
+			killed = nil
+			wd.end(-1)
+		case <-wd.over:
+			if began != nil {
+				_ = closeFile(write)
+			}
+			return c.tended(ctx, run, wd)
+		}
+	}
+}
+
+// tended tells how a run in the warden ended.
+func (c Command) tended(ctx context.Context, run Run, wd *ward) (Result, error) {
+	if wd.failed != nil {
+		switch wd.failed.why {
+		case failedLate:
+			return Result{}, errTooLate
+		case failedEnded:
+			return Result{}, errNotStarted
+		default:
+			return Result{}, syscall.Errno(wd.failed.errno)
+		}
+	}
+	outcome, reason, over := endOf(ctx, run.Kill)
+	if wd.ended == nil {
+		if !over {
+			outcome, reason = Lost, fmt.Sprintf("the warden was lost: %v; every process of the run was killed", wd.lost)
+		}
+		return Result{Outcome: outcome, Reason: reason, Started: wd.started, Ended: time.Now()}, nil
+	}
+	result := Result{
+		Started: wd.started, Ended: wd.at,
+		CPU: wd.ended.usage.cpu, PeakMemoryBytes: wd.ended.usage.peakBytes,
+	}
+	c.judge(&result, syscall.WaitStatus(wd.ended.status))
+	// What it said itself counts unless it was ended, whatever happened by the time that was heard.
+	if wd.ended.by == byItself {
+		return result, nil
+	}
+	if !over || wd.ended.by == byDeadline && outcome != Lost {
+		outcome, reason = Lost, words(errUnvouched)
+	}
+	result.Outcome, result.Reason = outcome, reason
+	if wd.ended.killed {
+		result.Reason += killedToo
+	}
+	return result, nil
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package jobs
+
+import "time"
+
+// The messages between the daemon and its warden. Each is one packet of a SOCK_SEQPACKET pair
+// (unix(7)): it arrives whole or not at all, in order, with its descriptors, and its end is known.
+//
+//	daemon to warden
+//	start    a run: its program, its deadlines, the descriptor of its output
+//	move     new deadlines, of any number of runs
+//	end      a run is to end: SIGTERM now, SIGKILL after a grace
+//	ping     asks for a pong
+//
+//	warden to daemon
+//	ready    the first message: the warden serves
+//	started  exec is done
+//	failed   exec was refused, or not tried
+//	ended    the last process of a run is gone
+//	stray    a process has come to the warden that belongs to no run, or to one that has ended
+//	pong     the answer to a ping
+//
+// For each start there is one failed, or one started and one ended. A message about a run that is
+// over is passed over: the two sides need not agree on the order of what each of them does.
+//
+// What happens when something fails:
+//
+//	the connection ends            the warden kills everything and exits; the daemon kills the warden, then
+//	                               everything that it had, says that its runs are lost, starts another
+//	a packet cannot be read        whoever sees that ends the connection: nobody knows what was meant
+//	no room for the daemon         its words wait in the link; after a second the connection has failed
+//	no room for the warden         its words wait, for as long as it takes; deadlines do not
+//	no pong within a second        the connection has failed; a second in which the daemon was awake
+//	the connection fails after a   it may have been read or not: the run is lost, and is not started
+//	start was sent                 again; one that was not sent goes to the next warden
+//	a descriptor did not arrive    failed, with EMFILE
+//	exec hangs                     later starts wait, nothing else does; see spawner
+//	a deadline comes before exec   failed; while exec is under way SIGKILL, which is ended
+//	a move comes too late          it changes nothing: see life
+//	the daemon's clock and the     there is one, CLOCK_BOOTTIME, for both
+//	warden's differ
+//
+// Integers are little-endian, instants are readings of CLOCK_BOOTTIME in nanoseconds. Both ends are
+// the same binary, so there are no versions to agree on.
+
+// maxPacket bounds a packet, in bytes. It is well below the least size of a socket's buffer, for a
+// packet that does not fit there can never be sent.
+const maxPacket = 32 << 10
+
+// maxSpec bounds a program's arguments and environment on the wire. The kernel takes 6 MiB at most
+// (execve(2), limits on size of arguments and environment); what is above is refused without asking.
+const maxSpec = 8 << 20
+
+// moveLen is the length of one move on the wire, movesAtOnce how many fit into a packet.
+const (
+	moveLen     = 3 * 8
+	movesAtOnce = (maxPacket - 1) / moveLen
+)
+
+// A kind is the first byte of a packet.
+type kind byte
+
+const (
+	kindStart kind = iota + 1
+	kindMove
+	kindEnd
+	kindPing
+	kindReady
+	kindStarted
+	kindFailed
+	kindEnded
+	kindStray
+	kindPong
+)
+
+// A message is one of the structs below. append adds it to a packet.
+type message interface{ append(to []byte) []byte }
+
+// A runID names a run on one connection. The daemon counts them up from 1.
+type runID uint32
+
+type (
+	startMessage struct {
+		run    runID
+		lease  leaseTimes
+		grace  time.Duration // for what the main process leaves behind
+		output bool          // the first descriptor is its output; else it has none
+		// spec is the encoded [spec]. One that does not fit into the packet comes in the last
+		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
+		spec    []byte
+		specLen uint32
+	}
+
+	// leaseTimes are deadlines, as [Deadlines] has them.
+	leaseTimes struct{ term, kill time.Duration }
+
+	moveMessage []move
+	move        struct {
+		run   runID
+		lease leaseTimes
+	}
+
+	endMessage struct {
+		run   runID
+		grace time.Duration // negative: SIGKILL at once
+	}
+
+	pingMessage  struct{ seq uint32 }
+	pongMessage  struct{ seq uint32 }
+	readyMessage struct{ marks uint64 } // the range of the warden's marks, see marks
+
+	startedMessage struct {
+		run runID
+		pid int32
+		at  time.Duration
+	}
+
+	failedMessage struct {
+		run   runID
+		why   failure
+		errno uint32 // of execve(2), if why is failedExec
+	}
+
+	endedMessage struct {
+		run    runID
+		status uint32 // of the main process, as wait(2) has it
+		at     time.Duration
+		by     endedBy
+		killed bool // SIGKILL was sent
+		usage  usage
+	}
+
+	strayMessage struct {
+		pid  int32
+		late bool // its run is known, and was said to have ended
+		name string
+	}
+)
+
+// A failure is why a run was not started.
+type failure uint8
+
+const (
+	failedExec  failure = iota // execve(2), or what comes before it, was refused
+	failedLate                 // its lease was about to end
+	failedEnded                // the daemon had asked for its end
+)
+
+// A spec is what is executed.
+type spec struct {
+	run  string // ROTA_RUN, "" if it has none
+	path string
+	dir  string
+	args []string
+	env  []string
+}
+
+// usage is what the processes of a run used: as far as somebody waited for them, see [Result].
+type usage struct {
+	cpu       time.Duration // user and system
+	peakBytes int64
+}

@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rota/jobs"
+)
+
+// boot makes CLOCK_BOOTTIME the bubble's clock, from some instant on.
+func boot(o *Options) {
+	began := time.Now()
+	o.Boottime = func() time.Duration { return 1000*time.Hour + time.Since(began) }
+}
+
+// A run's deadlines are set when it starts, move with every renewal, and stay when renewals fail; the
+// handler's own notice comes at the first of them. (TTL 10 s, so trusted for 9.898 s, killed 500 ms
+// before that; the loss grace is 1 s.)
+func TestScheduler_DeadlinesFollowTheLease(t *testing.T) {
+	const ttl, trusted, margin, grace = 10 * time.Second, 9898 * time.Millisecond, 500 * time.Millisecond, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		runs := make(chan jobs.Run, 1)
+		told := make(chan time.Time, 1)
+		j := job(t, "work", "0 * * * *", jobs.Func(func(ctx context.Context, run jobs.Run) error {
+			runs <- run
+			<-ctx.Done()
+			told <- time.Now()
+			return context.Cause(ctx)
+		}))
+		var opt Options
+		f.start("h0", func(o *Options) { boot(o); opt = *o }, j)
+		// of are the deadlines as times of the bubble.
+		of := func(run jobs.Run) (term, kill time.Time) {
+			t1, t2, _ := run.Deadlines.At()
+			now, wall := opt.Boottime(), time.Now()
+			return wall.Add(t1 - now), wall.Add(t2 - now)
+		}
+		run := <-runs
+		term, kill := of(run)
+		if left := time.Until(kill); left > trusted-margin || left < trusted-margin-100*time.Millisecond {
+			t.Errorf("at the start the run has %s, want %s less what the claim took", left, trusted-margin)
+		}
+		if kill.Sub(term) != grace {
+			t.Errorf("SIGTERM comes %s before SIGKILL, want the loss grace of %s", kill.Sub(term), grace)
+		}
+		time.Sleep(time.Minute)
+		if _, kill = of(run); time.Until(kill) < trusted-margin-1100*time.Millisecond {
+			t.Errorf("after a minute of renewals the run has %s, want what is left a second after one", time.Until(kill))
+		}
+		f.redis.SetError("LOADING Redis is loading the dataset in memory")
+		time.Sleep(5 * time.Second)
+		term, kill = of(run)
+		if left := time.Until(kill); left > trusted-margin-5*time.Second {
+			t.Errorf("5 s after renewals began to fail the run has %s, want none more than before", left)
+		}
+		if at := <-told; at.Before(term) || at.Sub(term) > 10*time.Millisecond {
+			t.Errorf("the handler was told %s after its SIGTERM would have come, want at once", at.Sub(term))
+		}
+		f.redis.SetError("")
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// A refused renewal leaves no more than the loss grace, from now.
+func TestScheduler_DeadlinesAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		runs := make(chan jobs.Run, 1)
+		j := job(t, "work", "0 * * * *", jobs.Func(func(ctx context.Context, run jobs.Run) error {
+			runs <- run
+			<-ctx.Done()
+			time.Sleep(200 * time.Millisecond)
+			runs <- run
+			return nil
+		}))
+		var opt Options
+		f.start("h0", func(o *Options) { boot(o); opt = *o }, j)
+		<-runs
+		time.Sleep(5 * time.Second)
+		f.redis.Del("{t}:lock:work")
+		term, kill, _ := (<-runs).Deadlines.At()
+		if now := opt.Boottime(); now-term != 200*time.Millisecond || kill-term != opt.LossGrace {
+			t.Errorf("200 ms after the refusal: SIGTERM %s ago, SIGKILL %s after it; want 200ms and %s", now-term, kill-term, opt.LossGrace)
+		}
+	})
+}
