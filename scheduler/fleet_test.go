@@ -50,9 +50,10 @@ func newFleet(t *testing.T) *fleet {
 }
 
 func (f *fleet) client() redis.UniversalClient {
+	dial := f.dial // a host keeps to its way, whatever the next ones are given
 	return redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:0", Username: f.user, ContextTimeoutEnabled: true, MaxRetries: -1,
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.dial() },
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return dial() },
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }

@@ -218,6 +218,42 @@ func TestMisfire_AfterARefusal(t *testing.T) {
 	})
 }
 
+// A host wins a tick and never hears of it: it gives the tick back, and another one catches it up, or
+// records it as missed.
+func TestMisfire_GivenBackTooLate(t *testing.T) {
+	for misfire, want := range map[Misfire]string{MisfireSkip: "00:02:00 missed", MisfireOnce: "00:02:00 succeeded misfire", MisfireAll: "00:02:00 succeeded misfire"} {
+		t.Run(string(misfire), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				name := "j"
+				for rank(name, instant("00:02:00"), "h0", names(2)) > 0 {
+					name += "j"
+				}
+				j := job(t, name, "* * * * *", f.handler(time.Second))
+				j.Misfire, j.StartDeadline = misfire, 10*time.Second
+				proxy := redistest.PipeProxy(t, f.redis.Dial)
+				f.dial = proxy.Dial
+				f.start("h0", nil, j)
+				f.dial = f.redis.Dial
+				f.start("h1", nil, j)
+				until(t, "00:01:30") // the script is known by then
+				proxy.DropReplies(1_000_000, claims)
+				until(t, "00:02:05")
+				if !f.redis.Exists("{t}:lock:" + name) {
+					t.Fatal("h0 has not won the tick: the test shows nothing")
+				}
+				until(t, "00:02:55")
+				f.wantSays(name, "00:01:00 succeeded", want)
+				for _, e := range f.history(name) {
+					if e.Kind == ledger.Misfire && e.Host != "h1" {
+						t.Errorf("it ran on %s", e.Host)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A tick that is caught up waits for a lock that another job holds, and is not skipped.
 func TestMisfire_WaitsForTheLock(t *testing.T) {
 	for _, misfire := range []Misfire{MisfireOnce, MisfireAll} {

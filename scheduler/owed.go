@@ -19,6 +19,17 @@ type debt struct {
 // none tells that there is no such tick.
 func (d *debt) none() bool { return d.due.Job == nil }
 
+// kindOf tells debts of a job apart that follow each other. All that is caught up is one.
+func (d *debt) kindOf() string {
+	switch {
+	case d.rerun != "":
+		return "crash of " + d.rerun
+	case d.late:
+		return "late"
+	}
+	return d.due.Tick.String()
+}
+
 // owed finds the tick that a job owes at an instant, by its record: one that was given back, one that
 // waits for the lock, one whose run ended with its host, one that is to be caught up. base is the
 // newest tick that is decided or not due. Without such a tick, wait is when to look again, because the
@@ -47,12 +58,18 @@ func owed(j *Job, index int, st *ledger.Standing, base, now time.Time) (d debt, 
 	return debt{}, 0
 }
 
-// givenBack is the claim for a tick that was won and given back.
+// givenBack is the claim for a tick that was won and given back. One that is too late for any policy
+// is left to the next tick's claim, which says so.
 func givenBack(j *Job, index int, tick, now time.Time) debt {
-	if due := dueAt(j, index, tick); !now.After(due.Deadline) || !catchesUp(j) {
+	due := dueAt(j, index, tick)
+	if !now.After(due.Deadline) || !catchesUp(j) {
 		return debt{due: due, kind: ledger.Scheduled}
 	}
-	return caughtUp(j, dueAt(j, index, tick))
+	d := caughtUp(j, due)
+	if end := d.due.Deadline; !end.IsZero() && now.After(end) {
+		return debt{}
+	}
+	return d
 }
 
 // misfired is the newest tick of a job, if that, or under "all" perhaps one before it, is to be caught

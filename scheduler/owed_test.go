@@ -95,6 +95,11 @@ func TestOwed_CatchesUp(t *testing.T) {
 		if got := claimOf(d); got != want[misfire] {
 			t.Errorf("%s: a tick given back, late: owed = %q, want %q", misfire, got, want[misfire])
 		}
+		d, _ = owed(&j, 0, &ledger.Standing{Cursor: tick(10), Open: tick(9)}, tick(10), at("2026-01-01 12:10:01"))
+		want[MisfireOnce] = ""
+		if got := claimOf(d); got != want[misfire] {
+			t.Errorf("%s: a tick given back, after the next one: owed = %q, want %q", misfire, got, want[misfire])
+		}
 	}
 }
 

@@ -129,25 +129,21 @@ func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
 		return now
 	}
 	name := d.due.Job.Name
-	at := s.tending.mayRetake(name, now)
+	from := s.tending.found(name, d.kindOf(), now)
+	at := from.Add(s.tending.afterOthers(name, now))
 	switch {
-	case d.rerun != "":
-		from := s.tending.found(name, "crash of "+d.rerun, now)
-		if s.isRecording(d.rerun) {
-			return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
-		}
-		if s.redis.awayWithin(s.opt.TTL) {
-			// Its host may be alive: Redis is what was away, and an outcome is on its way.
-			return later(at, from.Add(s.opt.RenewEvery))
-		}
+	case d.rerun != "" && s.isRecording(d.rerun):
+		return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
+	case d.rerun != "" && s.redis.awayWithin(s.opt.TTL):
+		// Its host may be alive: Redis is what was away, and an outcome is on its way.
+		return later(at, from.Add(s.opt.RenewEvery))
 	case d.late:
-		from := s.tending.found(name, "misfire", now)
 		var gap, until time.Duration
 		if next := d.due.Next; !next.IsZero() {
 			gap = next.Sub(d.due.Tick)
 			until = next.Add(d.due.Job.Delay()).Sub(s.clock.Now()) + now.Sub(from)
 		}
-		return later(at, from.Add(spread(name, gap, until)+s.turnOf(s.tending.rankOf(name))))
+		return at.Add(spread(name, gap, until) + s.turnOf(s.tending.rankOf(name)))
 	}
 	return at
 }
@@ -220,7 +216,6 @@ func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
 	case ledger.Already, ledger.Late:
 		if d.late {
 			s.tending.raise(name, d.due.Tick) // whatever the record says of it
-			wait = firstBackoff
 		}
 	case ledger.Behind: // somebody paused, or set the clock
 	}
@@ -228,8 +223,10 @@ func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
 }
 
 // answerTo asks until there is an answer, and settles it. ok is false if there will be none: the
-// claim was refused, or ctx has ended; then it is given back if it may have been won.
+// claim was refused, its time is over, or ctx has ended; then it is given back if it may have been won.
+// Its time is that of a lease at most: whoever is not heard keeps the lock from the others.
 func (s *Scheduler) answerTo(ctx context.Context, t *try) (a answer, ok bool) {
+	begun := time.Now()
 	for t.backoff = firstBackoff; ; t.backoff = min(2*t.backoff, lastBackoff) {
 		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
 		s.settle(t, a)                                                 //nolint:contextcheck // giving back outlives the claim
@@ -241,7 +238,7 @@ func (s *Scheduler) answerTo(ctx context.Context, t *try) (a answer, ok bool) {
 			s.room.leave(&t.placed)
 			return a, false
 		}
-		if refused || !sleep(ctx, t.backoff) || t.over(s.clock.Now()) {
+		if refused || !sleep(ctx, t.backoff) || t.over(s.clock.Now()) || time.Since(begun) > s.opt.TTL {
 			s.room.leave(&t.placed)
 			s.giveBack(t, "the claim was not answered in time") //nolint:contextcheck // it outlives the claim
 			return a, false

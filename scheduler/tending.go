@@ -165,24 +165,28 @@ func (g *tending) wait(now time.Time) time.Duration {
 	return max(0, d)
 }
 
-// givesBack notes that this host gives a tick of the job back, and returns when it may claim it
-// again: the others go first.
+// givesBack notes that this host gives a tick of the job back.
 func (g *tending) givesBack(job string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gave[job] = now
 }
 
-// mayRetake is when this host may claim an open tick of the job.
-func (g *tending) mayRetake(job string, now time.Time) time.Time {
+// afterOthers is how much later than the others this host may claim a tick of the job, because it has
+// just given one back: whatever kept it from running that may last.
+func (g *tending) afterOthers(job string, now time.Time) time.Duration {
+	const remembered = time.Minute
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at, ok := g.gave[job]
-	if at = at.Add(retakeAfter); !ok || !at.After(now) {
+	switch {
+	case !ok:
+		return 0
+	case now.Sub(at) > remembered:
 		delete(g.gave, job)
-		return now
+		return 0
 	}
-	return at
+	return retakeAfter
 }
 
 // retakeAfter is how long a host that gave a tick back leaves it to the others.

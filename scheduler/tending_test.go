@@ -96,18 +96,30 @@ func TestTending_WhatHappensDuringALookIsNotLost(t *testing.T) {
 			t.Error("a hint of two minutes ago is still remembered")
 		}
 	})
-	t.Run("who gave a tick back leaves it to the others for a second", func(t *testing.T) {
+	t.Run("who gave a tick back leaves the next one to the others for a second", func(t *testing.T) {
 		g := newTending()
-		if at := g.mayRetake("a", now); !at.Equal(now) {
-			t.Errorf("mayRetake = now + %s, want now", at.Sub(now))
+		if d := g.afterOthers("a", now); d != 0 {
+			t.Errorf("afterOthers = %s, want no time", d)
 		}
 		g.givesBack("a", now)
-		if at := g.mayRetake("a", now.Add(300*time.Millisecond)); !at.Equal(now.Add(time.Second)) {
-			t.Errorf("mayRetake = now + %s, want a second after it was given back", at.Sub(now))
+		if d, other := g.afterOthers("a", now.Add(20*time.Second)), g.afterOthers("b", now); d != time.Second || other != 0 {
+			t.Errorf("afterOthers = %s, and %s of another job; want a second, and none", d, other)
 		}
-		later := now.Add(time.Second)
-		if at := g.mayRetake("a", later); !at.Equal(later) {
-			t.Errorf("mayRetake = now + %s a second later, want at once", at.Sub(now))
+		if d := g.afterOthers("a", now.Add(2*time.Minute)); d != 0 {
+			t.Errorf("afterOthers = %s two minutes later, want no time", d)
+		}
+	})
+	t.Run("what is found is remembered until it is something else", func(t *testing.T) {
+		g := newTending()
+		g.add("a", 0, now)
+		if at := g.found("a", "late", now); !at.Equal(now) {
+			t.Errorf("found = now + %s, want now", at.Sub(now))
+		}
+		if at := g.found("a", "late", now.Add(time.Second)); !at.Equal(now) {
+			t.Errorf("found = now + %s the second time, want when it was first", at.Sub(now))
+		}
+		if at := g.found("a", "crash", now.Add(time.Second)); !at.Equal(now.Add(time.Second)) {
+			t.Errorf("found = now + %s of something else, want when that was", at.Sub(now))
 		}
 	})
 }
