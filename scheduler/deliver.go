@@ -37,13 +37,14 @@ type delivery struct {
 	refused string       // why Redis refused it, the last time
 }
 
-// newDelivery lines an outcome up behind those of its job.
+// newDelivery lines an outcome up behind those of its job. From then on it is on its way.
 func (s *Scheduler) newDelivery(g *ledger.Grant, e ledger.Ending, log *slog.Logger) *delivery {
 	job, mine := g.Claim.Job, make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &delivery{grant: g, ending: e, log: log, turn: s.lines[job]}
 	s.lines[job] = mine
+	s.records[g.Claim.Run] = true
 	d.pass = sync.OnceFunc(func() {
 		close(mine)
 		s.mu.Lock()
@@ -58,6 +59,7 @@ func (s *Scheduler) newDelivery(g *ledger.Grant, e ledger.Ending, log *slog.Logg
 // deliver tries until Redis has the outcome: for as long as the daemon lives, and while it stops as
 // long as calls are given; less if it is stored, for then the next daemon can.
 func (s *Scheduler) deliver(d *delivery) {
+	defer s.settled(d)
 	defer d.pass()
 	s.awaitTurn(d)
 	wait := firstBackoff
@@ -79,6 +81,21 @@ func (s *Scheduler) deliver(d *delivery) {
 		}
 		wait = min(2*wait, longest)
 	}
+}
+
+// settled notes that an outcome is no longer on its way.
+func (s *Scheduler) settled(d *delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.records, d.grant.Claim.Run)
+}
+
+// isDelivering tells whether this host has the outcome of a run, this daemon's or one that an earlier
+// one left: what Redis calls a crash is none then.
+func (s *Scheduler) isDelivering(run string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[run]
 }
 
 // awaitTurn waits for the outcomes of the same job that came before. Those that end together pass

@@ -219,6 +219,53 @@ func TestRerun_NotWhileTheOutcomeIsOnItsWay(t *testing.T) {
 	})
 }
 
+// leftBehind is a store with one outcome of an earlier daemon.
+type leftBehind []KeptOutcome
+
+func (leftBehind) Keep(*ledger.Grant, *ledger.Ending) (func() error, error) {
+	return func() error { return nil }, nil
+}
+func (l leftBehind) Left() []KeptOutcome { return l }
+
+// The same of an outcome that the daemon before this one has left on this host's disk.
+func TestRerun_NotWhileAKeptOutcomeIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		j := job(t, "j", "1 0 * * *", f.handler(65*time.Second))
+		j.OnCrash = CrashRerun
+		before := f.start("h0", nil, j)
+		until(t, "00:01:30")
+		var kept leftBehind
+		before.mu.Lock()
+		for _, r := range before.runs {
+			kept = append(kept, KeptOutcome{
+				Grant:  r.grant,
+				Ending: ledger.Ending{Outcome: string(jobs.Succeeded), Attempt: 1, Started: r.grant.Won, Ended: instant("00:01:31")},
+				Drop:   func() error { return nil },
+			})
+		}
+		before.mu.Unlock()
+		before.dies()
+		until(t, "00:01:55")
+		proxy := redistest.PipeProxy(t, f.redis.Dial)
+		f.dial = proxy.Dial
+		proxy.Reject(1_000_000, func(args []string) bool { // the outcome, see above
+			return len(args) > 25 && strings.EqualFold(args[0], "evalsha") && args[2] == "2"
+		}, "-OOM command not allowed when used memory > 'maxmemory'.")
+		f.start("h0", func(o *Options) { o.Outcomes = kept }, j)
+		until(t, "00:03:00")
+		if says := f.says("j"); len(kept) != 1 || says[0] != "00:01:00 lost" {
+			t.Fatalf("the outcome is there: %q; the test shows nothing", says)
+		}
+		proxy.Heal()
+		until(t, "00:03:20")
+		f.wantSays("j", "00:01:00 succeeded")
+		if n := len(f.ran()); n != 1 {
+			t.Errorf("%d runs began, want 1: the first one ended well", n)
+		}
+	})
+}
+
 // A newer tick that wins first supersedes the rerun, and that is recorded.
 func TestRerun_SupersededByANewerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -178,8 +178,6 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 		attrs = append(attrs, "reason", e.Reason)
 	}
 	r.log.Log(context.Background(), level, "run ended", attrs...)
-	s.recording(r, true)
-	defer s.recording(r, false)
 	d := s.newDelivery(&r.grant, e, r.log)
 	d.lease = r.lease
 	s.deliver(d)

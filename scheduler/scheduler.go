@@ -105,7 +105,7 @@ type Scheduler struct {
 	stuck    map[string]int       // handlers that were given up and have not returned, by job
 	runs     map[locking.Token]*run
 	held     map[grantKey]*run        // the same, once their leases are kept
-	records  map[string]bool          // runs that have ended here and whose outcome Redis has not taken yet
+	records  map[string]bool          // runs whose outcome is on its way from here: Redis has not taken it yet
 	lines    map[string]chan struct{} // closed when a job's newest outcome has passed
 	twins    map[string]bool
 	strange  string                 // the hosts with another table, as logged last

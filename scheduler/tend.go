@@ -132,7 +132,7 @@ func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
 	from := s.tending.found(name, d.kindOf(), now)
 	at := from.Add(s.tending.afterOthers(name, now))
 	switch {
-	case d.rerun != "" && s.isRecording(d.rerun):
+	case d.rerun != "" && s.isDelivering(d.rerun):
 		return now.Add(lastBackoff) // the outcome is this host's own, and it keeps at it
 	case d.rerun != "" && s.redis.awayWithin(s.opt.TTL):
 		// Its host may be alive: Redis is what was away, and an outcome is on its way.
@@ -146,23 +146,6 @@ func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
 		return at.Add(spread(name, gap, until) + s.turnOf(s.tending.rankOf(name)))
 	}
 	return at
-}
-
-// recording notes that a run's outcome is on its way to Redis, or that it is there.
-func (s *Scheduler) recording(r *run, begun bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id := r.grant.Claim.Run; begun {
-		s.records[id] = true
-	} else {
-		delete(s.records, id)
-	}
-}
-
-func (s *Scheduler) isRecording(run string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.records[run]
 }
 
 // guard has a job looked after whose tick another host has won, if this host is one of the few that

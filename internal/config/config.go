@@ -109,7 +109,7 @@ type Log struct {
 
 // History is what the ledger keeps of each job.
 type History struct {
-	Keep        int           // runs
+	Keep        int           // runs, at least: the oldest go once there are a quarter more
 	MaxAge      time.Duration // of an entry, to a day; the newest run stays
 	OutputBytes int           // of one run
 }

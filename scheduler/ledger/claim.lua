@@ -50,7 +50,7 @@ local function set(name, value)
     r[name] = value
   end
 end
--- A win need not put off the expiry of a record that has one: its finish does.
+-- A win need not put off the expiry of a record that has one: hosts do so daily.
 local function flush(winning)
   if #writes > 0 then
     if not seen then

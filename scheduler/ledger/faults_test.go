@@ -245,3 +245,35 @@ func TestLedger_ScriptFlush(t *testing.T) {
 		t.abandon(grants[1].Claim)
 	})
 }
+
+// A finish that is refused because of a key leaves nothing of the outcome behind, or the one that is
+// sent when the key is gone would count as a repetition.
+func TestFinish_RefusedLeavesNothing(t *testing.T) {
+	onEach(t, func(t *rig) {
+		for _, key := range []string{"out", "run"} {
+			t.fresh("because of "+key, func(t *rig) {
+				g := t.win(t.claim(0))
+				foreign := "{t}:" + key + ":" + g.Claim.Run
+				t.do("DEL", foreign)
+				t.do("ZADD", foreign, 1, "theirs")
+				e := Ending{Outcome: "succeeded", Attempt: 1, Output: []byte("text")}
+				if _, err := t.led.Finish(t.ctx(), g, e); !errors.Is(err, locking.ErrConflict) {
+					t.Fatalf("Finish() = %v, want a conflict", err)
+				}
+				if n := t.do("XLEN", "{t}:job:j:runs"); n != int64(1) {
+					t.Errorf("%v entries after a refused finish, want the start alone", n)
+				}
+				t.do("DEL", foreign)
+				if _, err := t.led.Finish(t.ctx(), g, e); err != nil {
+					t.Fatal(err)
+				}
+				if n := t.do("XLEN", "{t}:job:j:runs"); n != int64(2) {
+					t.Errorf("%v entries after the next one, want a start and an end", n)
+				}
+				if !t.hasOutput(g) {
+					t.Error("the output is missing")
+				}
+			})
+		}
+	})
+}

@@ -57,3 +57,40 @@ func TestLedger_LeaksNoKeys(tt *testing.T) {
 		t.Errorf("other keys: %v, want none", kinds)
 	}
 }
+
+// A claim leaves no key without an expiry, also if nothing follows it, and a finish leaves none, also
+// if Redis has forgotten the run by then: each may be the last word about a job.
+func TestLedger_EachScriptLeavesExpiries(t *testing.T) {
+	onEach(t, func(t *rig) {
+		expire := func(t *rig, after string) {
+			t.Helper()
+			for _, k := range t.keys() {
+				if ttl := t.client.PTTL(t.ctx(), k).Val(); ttl <= 0 {
+					t.Errorf("after %s PTTL %s = %v, want an expiry", after, k, ttl)
+				}
+			}
+		}
+		t.fresh("", func(t *rig) {
+			g := t.win(t.claim(0))
+			expire(t, "a claim")
+			t.do("FLUSHALL")
+			if _, err := t.led.Finish(t.ctx(), g, Ending{Outcome: "failed", Attempt: 1, Output: []byte("text")}); err != nil {
+				t.Fatal(err)
+			}
+			expire(t, "a finish of a run that is forgotten")
+		})
+		t.fresh("by hand", func(t *rig) {
+			t.win(t.manual())
+			expire(t, "a job's first claim, by hand")
+		})
+		t.fresh("of a run that another overtook", func(t *rig) {
+			g := t.win(t.claim(-1))
+			t.expire(g.Claim)
+			t.ran(0)
+			t.do("PERSIST", "{t}:job:j") // what an older host has left
+			t.do("PERSIST", "{t}:job:j:runs")
+			t.end(g, "succeeded")
+			expire(t, "a late finish")
+		})
+	})
+}

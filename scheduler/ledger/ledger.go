@@ -22,7 +22,7 @@ const RequestPatience = 10 * time.Second
 // Options of a [Ledger].
 type Options struct {
 	Namespace string        // prefix of every key, [A-Za-z0-9._-]{1,32}; required
-	Keep      int           // runs kept a job; 0: 50
+	Keep      int           // runs kept a job, at least: the oldest go once there are a quarter more; 0: 50
 	FenceTTL  time.Duration // how long a lock's counter outlives its last grant; 0: 7 days
 }
 
