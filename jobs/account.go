@@ -27,9 +27,10 @@ type UnknownError struct {
 	Kind string // "user" or "group"
 	Name string
 
-	// Asked tells that sources besides the files of this host were asked (nsswitch.conf(5)). They do not
-	// tell an entry that is not there from a server that does not answer, so it may be there later.
-	Asked bool
+	// Elsewhere tells that others than this host were asked too, a directory service for one
+	// (nsswitch.conf(5)). They do not tell an entry that is not there from a server that does not
+	// answer, so it may be there later.
+	Elsewhere bool
 }
 
 func (e *UnknownError) Error() string {
@@ -37,8 +38,8 @@ func (e *UnknownError) Error() string {
 	if _, isNumber := accountNumber(e.Name); isNumber {
 		text += "; a number without an entry has no group, so one must be named"
 	}
-	if e.Asked {
-		text += "; or what /etc/nsswitch.conf names besides files does not answer"
+	if e.Elsewhere {
+		text += "; or the directory service that /etc/nsswitch.conf names does not answer"
 	}
 	return text
 }
@@ -118,7 +119,7 @@ func (db userDatabase) named(ctx context.Context, a *Account, user string, hasGr
 	case found:
 		a.Name, a.UID, a.GID, a.Home, a.Shell = e.name, e.uid, e.gid, e.home, e.shell
 	case !isNumber || !hasGroup:
-		return &UnknownError{"user", user, db.asks("passwd")}
+		return &UnknownError{"user", user, db.sources("passwd") == elsewhere}
 	default:
 		a.UID = number
 	}
@@ -137,7 +138,7 @@ func (db userDatabase) group(ctx context.Context, group string) (gid uint32, err
 	}
 	number, isNumber := accountNumber(group)
 	if !isNumber {
-		return 0, &UnknownError{"group", group, db.asks("group")}
+		return 0, &UnknownError{"group", group, db.sources("group") == elsewhere}
 	}
 	return number, nil
 }

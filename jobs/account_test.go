@@ -134,8 +134,8 @@ esac
 		}
 	}
 	_, err := db.lookup(t.Context(), "bob", "")
-	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !unknown.Asked || unknown.Kind != "user" {
-		t.Errorf("lookup of nobody's name = %v, want an UnknownError of a user that was asked for", err)
+	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !unknown.Elsewhere || unknown.Kind != "user" {
+		t.Errorf("lookup of nobody's name = %v, want an UnknownError of a user that may be elsewhere", err)
 	}
 	t.Run("one without initgroups", func(t *testing.T) { // as that of musl
 		db := testDatabase(t, nsswitch, "exit 1\n")
@@ -154,23 +154,28 @@ esac
 	t.Run("none at all", func(t *testing.T) {
 		db := testDatabase(t, nsswitch, "")
 		_, err := db.lookup(t.Context(), "alice", "")
-		if unknown, ok := errors.AsType[*UnknownError](err); !ok || unknown.Asked {
-			t.Errorf("lookup = %v, want an UnknownError of one that nobody else was asked for", err)
+		if unknown, ok := errors.AsType[*UnknownError](err); !ok || unknown.Elsewhere {
+			t.Errorf("lookup = %v, want an UnknownError of one that is nowhere", err)
 		}
 	})
-	t.Run("initgroups has a line of its own", func(t *testing.T) {
-		for nsswitch, want := range map[string]bool{
-			"group: files\ninitgroups: files sss\n":   true,
-			"group: files sss\ninitgroups: files\n":   false,
-			"group: files [!UNAVAIL=return]\n":        false,
-			"group: files [ NOTFOUND=return ] sss\n":  true,
-			"group: files [SUCCESS=merge] systemd\n":  true,
-			"#group: files sss\ngroup: files # sss\n": false,
-			"": false,
+	t.Run("who has to be asked", func(t *testing.T) {
+		for nsswitch, want := range map[string]sources{
+			"group: files\ninitgroups: files sss\n":   elsewhere,
+			"group: files sss\ninitgroups: files\n":   filesOnly,
+			"group: files [!UNAVAIL=return]\n":        filesOnly,
+			"group: files [ NOTFOUND=return ] sss\n":  elsewhere,
+			"group: files [SUCCESS=merge] systemd\n":  onThisHost,
+			"group: sss files systemd\n":              elsewhere,
+			"#group: files sss\ngroup: files # sss\n": filesOnly,
+			"": filesOnly,
 		} {
-			if got := testDatabase(t, nsswitch, "exit 2\n").asks("initgroups"); got != want {
-				t.Errorf("%q: others are asked for groups: %t, want %t", nsswitch, got, want)
+			if got := testDatabase(t, nsswitch, "exit 2\n").sources("initgroups"); got != want {
+				t.Errorf("%q: sources of groups: %d, want %d", nsswitch, got, want)
 			}
+		}
+		_, err := testDatabase(t, "passwd: files systemd\n", "exit 2\n").lookup(t.Context(), "bob", "")
+		if unknown, ok := errors.AsType[*UnknownError](err); !ok || unknown.Elsewhere {
+			t.Errorf("lookup on a host that is asked alone = %v, want an UnknownError of one that is nowhere", err)
 		}
 	})
 }

@@ -242,7 +242,7 @@ func TestCommand_UnknownAccounts(t *testing.T) {
 		cmd := command("true")
 		cmd.User, cmd.Group = c.user, c.group
 		got := cmd.Run(t.Context(), run)
-		got.Reason, _, _ = strings.Cut(got.Reason, "; or what") // where a directory service is asked
+		got.Reason, _, _ = strings.Cut(got.Reason, "; or the") // where a directory service is asked
 		check(t, "as "+c.user+":"+c.group, got, Failed, -1, c.want)
 	}
 	run, _ := testRun(t)

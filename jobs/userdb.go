@@ -94,7 +94,7 @@ func (db userDatabase) entry(ctx context.Context, database, key string, how by) 
 		}
 		return fields == nil
 	})
-	if err != nil || fields != nil || !db.asks(database) {
+	if err != nil || fields != nil || db.sources(database) == filesOnly {
 		return fields, err
 	}
 	// By a number only where one is asked for: getent takes whatever looks like one for one.
@@ -120,7 +120,7 @@ func (db userDatabase) groupsOf(ctx context.Context, user string, own uint32) (g
 			groups = append(groups, gid)
 		}
 	}
-	if db.asks("initgroups") {
+	if db.sources("initgroups") != filesOnly {
 		text, err := db.ask(ctx, "initgroups", user)
 		if err == nil {
 			// The name, then the groups.
@@ -185,32 +185,47 @@ func parseEntry(database, line string) []string {
 	return fields
 }
 
-// asks tells whether others than the files have to be asked, and can be. Without a line of its own,
-// initgroups are those that group names.
-func (db userDatabase) asks(database string) bool {
+// sources tell where else than in the files there are entries.
+type sources int
+
+const (
+	filesOnly sources = iota
+	onThisHost
+	elsewhere
+)
+
+// sources reads nsswitch.conf(5). Without a line of its own, initgroups are those that group names.
+func (db userDatabase) sources(database string) sources {
 	text, err := os.ReadFile(path.Join(db.etc, "nsswitch.conf"))
 	if err != nil || db.getent == "" {
-		return false
+		return filesOnly
 	}
-	others := map[string]bool{}
-	named := map[string]bool{}
+	named := map[string]sources{}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
-		name, sources, ok := strings.Cut(line, ":")
+		name, list, ok := strings.Cut(line, ":")
 		if !ok {
 			continue
 		}
 		name = strings.TrimSpace(name)
-		named[name] = true
-		for source := range strings.FieldsSeq(sources) {
-			// In brackets is what follows from an answer, as [NOTFOUND=return].
-			others[name] = others[name] || source != "files" && !strings.Contains(source, "=")
+		named[name] = filesOnly
+		for source := range strings.FieldsSeq(list) {
+			switch source {
+			case "files", "[", "]":
+			case "systemd", "compat", "db", "altfiles", "extrausers":
+				named[name] = max(named[name], onThisHost)
+			default:
+				// In brackets is what follows from an answer, as [NOTFOUND=return].
+				if !strings.Contains(source, "=") {
+					named[name] = elsewhere
+				}
+			}
 		}
 	}
-	if database == "initgroups" && !named[database] {
+	if _, ok := named[database]; !ok && database == "initgroups" {
 		database = "group"
 	}
-	return others[database]
+	return named[database]
 }
 
 // errNoDatabase: this getent knows nothing of that database.

@@ -75,7 +75,7 @@ func (l *loader) sayOfAccount(f found, j *Job, err error) {
 	unknown, ok := errors.AsType[*jobs.UnknownError](err)
 	switch {
 	case err == nil:
-	case ok && unknown.Asked:
+	case ok && unknown.Elsewhere:
 		l.placeOf(f, unknown.Kind).warn(problem{text: err.Error()})
 	case ok:
 		l.placeOf(f, unknown.Kind).fault(problem{text: err.Error()})

@@ -57,10 +57,10 @@ func TestLoad_WarnsOfAccounts(t *testing.T) {
 			"a directory service does not know the user now", "user = \"ldap\"\n",
 			func(env *environment) {
 				env.account = func(context.Context, string, string) (*jobs.Account, error) {
-					return nil, &jobs.UnknownError{Kind: "user", Name: "ldap", Asked: true}
+					return nil, &jobs.UnknownError{Kind: "user", Name: "ldap", Elsewhere: true}
 				}
 			},
-			[]string{`jobs.a.user: no such user on this host: "ldap"; or what /etc/nsswitch.conf names besides files does not answer`},
+			[]string{`jobs.a.user: no such user on this host: "ldap"; or the directory service that /etc/nsswitch.conf names does not answer`},
 		},
 		{
 			"it does not answer", "user = \"ldap\"\n",

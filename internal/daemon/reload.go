@@ -67,7 +67,7 @@ func needRestart(was, is *config.Config) []string {
 	}{
 		{"namespace", was.Namespace, is.Namespace},
 		{"state_dir", was.StateDir, is.StateDir},
-		{"host", was.Host, is.Host},
+		{"host", settledHost(was.Host), settledHost(is.Host)},
 		{"redis", settled(was.Redis), settled(is.Redis)},
 		{"lease", was.Lease, is.Lease},
 		{"http", was.HTTP, is.HTTP},
@@ -80,6 +80,13 @@ func needRestart(was, is *config.Config) []string {
 		}
 	}
 	return keys
+}
+
+// settledHost is the part of what is said of the host that a running daemon keeps: all but what the jobs
+// see, which is part of their table.
+func settledHost(h config.Host) config.Host {
+	h.EnvPass = nil
+	return h
 }
 
 // settled is the part of the Redis settings that a running client keeps: all but who it is.
