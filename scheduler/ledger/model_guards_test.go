@@ -85,7 +85,7 @@ func (g guard) takeOut(t *testing.T, l *Ledger) {
 	texts[g.script] = strings.Replace(texts[g.script], g.text, g.gone, 1)
 	for body, s := range map[string]**locking.Script{"claim": &l.claim, "renew": &l.renew, "finish": &l.finish, "abandon": &l.abandon} {
 		// The second lease prelude hides the first.
-		*s = locking.NewScript(texts["lease"] + "\n" + texts["record"] + "\n" + texts[body])
+		*s = locking.NewScript(texts["lease"], texts["record"], texts[body])
 	}
 }
 
