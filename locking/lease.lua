@@ -20,6 +20,9 @@ local MAX_FENCE = 9007199254740992 -- 2^53: above it a Lua number loses digits
 local function int(n)
   n = tonumber(n)
   if n < 2147483648 and n > -2147483648 then return string.format('%d', n) end
+  if n > 0 and n < 2147483648000000 then
+    return string.format('%d%06d', math.floor(n / 1000000), n % 1000000)
+  end
   return string.format('%.0f', n)
 end
 
@@ -58,13 +61,10 @@ local function is_fence(digits)
   return #digits <= 16 and tonumber(digits) < MAX_FENCE
 end
 
--- lease_peek returns the lease on a lock, nil when it is free, or an error. It writes nothing.
--- A remaining time above the lease's own length means that Redis' clock stepped back; it
--- is told cut to the length, and marked as stepped.
-local function lease_peek(lock)
-  local v, err = get_string(lock)
-  if err then return nil, err end
-  if not v then return nil end
+-- lease_of makes a lease of a lock's value, or an error. It is nil if the lock expired meanwhile. A
+-- remaining time above the lease's own length means that Redis' clock stepped back; it is told cut
+-- to the length, and marked as stepped.
+local function lease_of(lock, v)
   local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.*)$')
   if not token or not is_fence(fence) then
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds a value that is not a lease')
@@ -79,15 +79,34 @@ local function lease_peek(lock)
     left = math.min(left, ttl), stepped = left > ttl }
 end
 
--- lease_read is lease_peek for a caller that may write: it takes a step back of Redis' clock
--- off the key too, so that the step does not prolong a dead holder's lease. A living one
--- loses nothing: what is left is the whole length.
-local function lease_read(lock)
-  local lease, err = lease_peek(lock)
+-- lease_peek returns the lease on a lock, nil when it is free, or an error. It writes nothing.
+local function lease_peek(lock)
+  local v, err = get_string(lock)
+  if err or not v then return nil, err end
+  return lease_of(lock, v)
+end
+
+-- lease_step takes a step back of Redis' clock off the key, so that it does not prolong a dead
+-- holder's lease. A living one loses nothing: what is left is the whole length.
+local function lease_step(lock, lease)
   if lease and lease.stepped then
     redis.call('PEXPIRE', lock, ms(lease.ttl))
   end
+end
+
+-- lease_read is lease_peek for a caller that may write: it mends what a step has done.
+local function lease_read(lock)
+  local lease, err = lease_peek(lock)
+  lease_step(lock, lease)
   return lease, err
+end
+
+-- fence_of makes a number of a fence's value, or an error.
+local function fence_of(fence_key, v)
+  if not string.match(v, '^%d+$') or not is_fence(v) then
+    return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
+  end
+  return tonumber(v)
 end
 
 -- fence_read returns the highest fencing token granted, as a number; 0 if Redis knows none.
@@ -95,34 +114,34 @@ local function fence_read(fence_key)
   local v, err = get_string(fence_key)
   if err then return nil, err end
   if not v then return 0 end
-  if not string.match(v, '^%d+$') or not is_fence(v) then
-    return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' holds no fencing token')
-  end
-  return tonumber(v)
+  return fence_of(fence_key, v)
 end
 
--- lease_next_fence returns the fencing token of the next grant as an integer string:
--- above every one granted before, also when the counter was lost (then by the clock) or
--- the clock stepped back (then by the counter), and above the caller's floor.
-local function lease_next_fence(fence_key, floor)
-  local stored, err = fence_read(fence_key)
+-- lease_grant writes a new lease on a lock that the caller found free. Its fencing token is above
+-- every one granted before, also when the counter was lost (then by the clock) or the clock stepped
+-- back (then by the counter), and above the caller's floor. The fence is written first: a script
+-- that dies between the two leaves no lock without its token, and on a full server it is this
+-- write that is refused, before anything is granted. Kept is the fence's value where the caller
+-- has read it.
+local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder, kept)
+  local stored, err
+  if kept then
+    stored, err = fence_of(fence_key, kept)
+  else
+    stored, err = fence_read(fence_key)
+  end
   if err then return nil, err end
   local _, us = redis_time()
   local fence = math.max(stored + 1, us, floor + 1)
   if fence >= MAX_FENCE then
     return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' has no fencing token left below 2^53')
   end
-  return int(fence)
-end
-
--- lease_grant writes a new lease on a lock that the caller found free. The fence is
--- written first: a script that dies between the two leaves no lock without its token,
--- and on a full server it is this write that is refused, before anything is granted.
-local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder)
-  local fence, err = lease_next_fence(fence_key, floor)
-  if err then return nil, err end
+  fence = int(fence)
   redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
-  redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', ms(ttl))
+  -- Whoever read several keys at once took a key of another type for none.
+  if not redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', ms(ttl), 'NX') then
+    return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds another type')
+  end
   return { token = token, fence = fence, ttl = ttl, holder = holder, left = ttl }
 end
 
