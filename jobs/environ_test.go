@@ -45,11 +45,13 @@ func TestBaseEnv_Layers(t *testing.T) {
 			path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC",
 		},
 		{
-			"what passes wins over the base", backup, "", []string{"LANG=de_DE.UTF-8", "PROXY=p", "HOME=/root"},
+			"what passes wins over the base", backup, "",
+			[]string{"LANG=de_DE.UTF-8", "PROXY=p", "HOME=/root"},
 			path + " HOME=/root USER=backup LOGNAME=backup SHELL=/bin/bash LANG=de_DE.UTF-8 TZ=UTC PROXY=p",
 		},
 		{
-			"Rota's names are not the daemon's to pass", nil, "", []string{"ROTA_CONFIG=/etc/x", "ROTAS=kept"},
+			"Rota's names are not the daemon's to pass", nil, "",
+			[]string{"ROTA_CONFIG=/etc/x", "ROTAS=kept"},
 			path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC ROTAS=kept",
 		},
 		{"an empty value is a value", nil, "", []string{"LANG="}, path + " HOME=/ SHELL=/bin/sh LANG= TZ=UTC"},

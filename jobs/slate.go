@@ -34,7 +34,7 @@ func (c Command) surround(ctx context.Context, s *spec, run Run) error {
 	if c.EnvFile != "" {
 		file, err := ReadEnvFile(c.EnvFile)
 		if err != nil {
-			return fmt.Errorf("env_file %s", fileFault(err)) //nolint:errorlint // its errno is not exec's
+			return fmt.Errorf("env_file %s", fileFault(err)) // not wrapped: its errno is not exec's
 		}
 		env = merge(env, file)
 	}
@@ -127,11 +127,12 @@ func (e *niceError) Error() string {
 func MayNice(nice int) error {
 	// The system call has 20 minus the value, so that it is never negative (getpriority(2)).
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil || nice >= 20-raw || len(lacking(capSysNice)) == 0 {
-		return nil // it is seen when it is tried
+	if err != nil {
+		return &niceError{nice, unix.EINVAL}
 	}
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NICE, &limit); err == nil && uint64(20-nice) <= limit.Cur {
+	_ = unix.Getrlimit(unix.RLIMIT_NICE, &limit) // else it is 0, which allows nothing
+	if nice >= 20-raw || uint64(20-nice) <= limit.Cur || len(lacking(capSysNice)) == 0 {
 		return nil
 	}
 	return &niceError{nice, unix.EACCES}

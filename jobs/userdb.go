@@ -54,7 +54,7 @@ const getentNotFound = 2
 
 // findGetent looks where the system has its programs, not in the daemon's own PATH.
 func findGetent() string {
-	for _, dir := range strings.Split(DefaultPath, ":") {
+	for dir := range strings.SplitSeq(DefaultPath, ":") {
 		if file := path.Join(dir, "getent"); unix.Access(file, unix.X_OK) == nil {
 			return file
 		}
@@ -124,7 +124,7 @@ func (db userDatabase) groupsOf(ctx context.Context, user string, own uint32) (g
 		text, err := db.ask(ctx, "initgroups", user)
 		if err == nil {
 			// The name, then the groups.
-			for _, gid := range strings.Fields(strings.TrimPrefix(text, user)) {
+			for gid := range strings.FieldsSeq(strings.TrimPrefix(text, user)) {
 				add(gid)
 			}
 			return groups, nil

@@ -12,9 +12,16 @@ import (
 	"rota/scheduler"
 )
 
-// accountPatience is how long one load waits for the accounts of its jobs, where a directory service
-// has to be asked.
+// accountPatience is how long a load waits for an account, where a directory service has to be asked. Each
+// is asked for once, and after the first that took as long as this no other is.
 const accountPatience = 2 * time.Second
+
+// lookUp is [jobs.LookupAccount], for as long as a load may wait for one account.
+func lookUp(user, group string) (*jobs.Account, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), accountPatience)
+	defer cancel()
+	return jobs.LookupAccount(ctx, user, group)
+}
 
 // runsWouldFail begins the warnings of what another user may be able to. The one who runs a check is
 // not always the daemon's.
@@ -96,13 +103,17 @@ func (l *loader) account(user, group string) error {
 	if asked {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), l.files.until)
-	defer cancel()
-	account, err := l.env.account(ctx, user, group)
+	if l.unanswered != nil {
+		return l.unanswered
+	}
+	account, err := l.env.account(user, group)
 	if err == nil {
 		err = l.env.become(account)
 	}
 	l.accounts[[2]string{user, group}] = err
+	if errors.Is(err, context.DeadlineExceeded) {
+		l.unanswered = err
+	}
 	return err
 }
 

@@ -37,7 +37,6 @@ package config
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"os"
 	"time"
@@ -147,7 +146,7 @@ func Find(flag string) string {
 func Load(path string) (*Config, error) {
 	return load(path, environment{
 		hostname: os.Hostname, getenv: os.Getenv, lease: readLease,
-		account: jobs.LookupAccount, become: (*jobs.Account).MayBecome, nice: jobs.MayNice,
+		account: lookUp, become: (*jobs.Account).MayBecome, nice: jobs.MayNice,
 	})
 }
 
@@ -157,7 +156,7 @@ type environment struct {
 	getenv   func(string) string
 	lease    func(*os.File) (release func(), err error)
 
-	account func(ctx context.Context, user, group string) (*jobs.Account, error)
+	account func(user, group string) (*jobs.Account, error)
 	become  func(*jobs.Account) error
 	nice    func(int) error
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -34,7 +33,7 @@ func plain() environment {
 }
 
 // knownAccount knows one user and one group.
-func knownAccount(_ context.Context, user, group string) (*jobs.Account, error) {
+func knownAccount(user, group string) (*jobs.Account, error) {
 	if user != "" && user != "report" {
 		return nil, &jobs.UnknownError{Kind: "user", Name: user}
 	}

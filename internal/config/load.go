@@ -29,6 +29,8 @@ type loader struct {
 	gaps     map[string]time.Duration // the smallest, by schedule
 	accounts map[[2]string]error      // what is wrong with a user and a group, as they are asked for
 
+	unanswered error // by a directory service, in time
+
 	// What is said of Redis, before it is put together.
 	url, password, passwordFile string
 }

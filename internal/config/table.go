@@ -18,15 +18,16 @@ import (
 // commands; nil is allowed, see [jobs.Command].
 //
 // The variables named by host.env_pass are read here, so that a table made later sees later
-// values, and so is the account that this process runs as. The jobs share nothing with c.
-func (c *Config) Table(warden *jobs.Warden) []scheduler.Job {
+// values. So is the account that this process runs as; ctx bounds how long that may take where a directory
+// service knows it. The jobs share nothing with c.
+func (c *Config) Table(ctx context.Context, warden *jobs.Warden) []scheduler.Job {
 	var pass []string
 	for _, name := range c.Host.EnvPass {
 		if value, ok := os.LookupEnv(name); ok {
 			pass = append(pass, name+"="+value)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), accountPatience)
+	ctx, cancel := context.WithTimeout(ctx, accountPatience)
 	defer cancel()
 	self, err := jobs.LookupAccount(ctx, "", "")
 	if err != nil {

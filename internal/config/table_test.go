@@ -51,7 +51,7 @@ schedule = "@daily"
 shell = "a | b"
 `)
 	warden := new(jobs.Warden)
-	table := c.Table(warden)
+	table := c.Table(t.Context(), warden)
 	if len(table) != 2 {
 		t.Fatalf("Table = %d jobs, want 2", len(table))
 	}
@@ -259,7 +259,7 @@ schedule = "@daily"
 command = ["true"]
 retry_max = "4s"
 `)
-	table := c.Table(nil)
+	table := c.Table(t.Context(), nil)
 	if got, want := table[0].Handler, (jobs.Retry{
 		Handler: jobs.HTTP{
 			URL: "https://me:x@a.example/y", Method: "PUT", Body: "b", Expect: []int{200}, Headers: map[string]string{"X-A": "1"},

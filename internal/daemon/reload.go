@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -26,7 +27,7 @@ type reloader struct {
 
 // reload reads the config again. A bad one changes nothing and is reported whole. What cannot
 // change under a running daemon is named, and waits for the next start.
-func (r *reloader) reload() {
+func (r *reloader) reload(ctx context.Context) {
 	r.notify.reloading()
 	defer func() { r.notify.ready(fmt.Sprintf("%d jobs", len(r.current.Jobs))) }()
 	next, err := config.Load(r.started.Path)
@@ -36,7 +37,7 @@ func (r *reloader) reload() {
 		}
 		return
 	}
-	if err := r.scheduler.Reload(next.Table(r.warden), next.TableHash()); err != nil {
+	if err := r.scheduler.Reload(next.Table(ctx, r.warden), next.TableHash()); err != nil {
 		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
 		return
 	}
