@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +52,19 @@ func endings(t *testing.T, dir string) []ending {
 		return fmt.Sprintf("start %q: ", program) + fmt.Sprintf(why, args...)
 	}
 	const ready = `echo ready; `
+	env := file("env", "A='from the file'\n", 0o600)
+	surroundings := fmt.Sprintf("shell = \"\"\"echo $(id -u) $HOME, $(umask), $(nice), $A\"\"\"\nenv_file = %q\numask = \"0027\"\nnice = 19\n", env)
+	self, err := user.LookupId(fmt.Sprint(os.Geteuid()))
+	if os.Geteuid() == 0 { // who alone may be another user
+		self, err = user.Lookup("nobody")
+		surroundings += "user = \"nobody\"\n"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []ending{
+		{"surroundings", surroundings, "", "succeeded", 0, "", fmt.Sprintf("%s %s, 0027, 19, from the file\n", self.Uid, self.HomeDir), 0},
+
 		{"exit-0", `shell = "exit 0"`, "", "succeeded", 0, "", "", 0},
 		{"exit-3", `shell = "exit 3"`, "", "failed", 3, "exit code 3", "", 0},
 		{"exit-255", `shell = "exit 255"`, "", "failed", 255, "exit code 255", "", 0},
