@@ -186,3 +186,19 @@ local function lease_release(lock, token)
   end
   return redis.call('DEL', lock) == 1
 end
+
+-- lease_wanted notes that somebody waits for a lock, so that its release is told. Nothing hangs on
+-- the note: a server that has no room for it, and a key of another type, stay as they are.
+local function lease_wanted(wait, left)
+  if type(redis.pcall('STRLEN', wait)) == 'number' then
+    redis.pcall('SET', wait, '1', 'PX', ms(left + 1000))
+  end
+end
+
+-- lease_freed tells whoever waits for a lock that it is free. Publishing may be forbidden to this
+-- user: a hint must not undo what was written.
+local function lease_freed(wait, channel, message)
+  if type(redis.pcall('GETDEL', wait)) == 'string' then
+    redis.pcall('PUBLISH', channel, message)
+  end
+end

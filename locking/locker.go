@@ -17,8 +17,8 @@ import (
 // the fencing tokens it has seen.
 //
 // A Locker owns its [Keeper], one goroutine for each acquisition under way (it outlives its
-// caller if that left before the answer came) and one for each grant that nobody may know
-// of and that is being taken back. Close waits for them.
+// caller if that left before the answer came), one for each grant that nobody may know
+// of and that is being taken back, and one that listens while somebody waits. Close waits for them.
 type Locker struct {
 	opt    Options
 	log    *slog.Logger
@@ -28,6 +28,7 @@ type Locker struct {
 	keeper *Keeper
 	floors floors
 	queues queues
+	hints  hints
 
 	acquire, renew, release, query *Script
 
@@ -92,6 +93,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		l.client, l.own = dedicated(client, opt.CallTimeout)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
+	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}
 	return l, nil
 }
 
@@ -111,7 +113,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 // plus TTL, minus Margin; a grant that arrives later than that is given back. The lease's
 // context has the values of ctx, but does not end with it.
 func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lease, error) {
-	return l.tryAcquire(ctx, context.WithoutCancel(ctx), name)
+	return l.tryAcquire(ctx, context.WithoutCancel(ctx), name, false)
 }
 
 // Do runs fn while it holds the lock name: it makes one attempt to take it, as
@@ -121,7 +123,7 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // The error is that of fn; joined with it is a loss of the lease (which matches [ErrLost]:
 // somebody else may have been in meanwhile), or why the release failed.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error) (err error) {
-	lease, err := l.tryAcquire(ctx, ctx, name)
+	lease, err := l.tryAcquire(ctx, ctx, name, false)
 	if err != nil {
 		return err
 	}
