@@ -30,7 +30,7 @@ type Locker struct {
 	queues queues
 	hints  hints
 
-	acquire, renew, release, query *Script
+	acquire, renew, resize, release, query *Script
 
 	closing context.Context // ends when Close is called
 	cancel  context.CancelFunc
@@ -70,6 +70,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		client:  client,
 		acquire: NewScript(acquireBody),
 		renew:   NewScript(renewBody),
+		resize:  NewScript(resizeBody),
 		release: NewScript(releaseBody),
 		query:   NewScript(queryBody),
 	}
@@ -171,7 +172,7 @@ func (l *Locker) renewAll(ctx context.Context, grants []Grant) []error {
 	for i, g := range grants {
 		keys, err := l.names.keys(g.Name)
 		errs[i] = err // never: the name was good for the grant
-		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal(), wireMillis(g.TTL)}}
+		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal()}}
 	}
 	for i, r := range l.renew.RunAll(ctx, l.client, calls) {
 		yes, err := readYes(r)
