@@ -152,8 +152,8 @@ local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, hold
   local held, err = lease_read(lock)
   if err then return nil, err, false end
   if held and held.token == token then
-    redis.call('PEXPIRE', lock, ms(ttl))
-    held.left = ttl
+    redis.call('PEXPIRE', lock, ms(held.ttl)) -- Renew may have given it another length since
+    held.left = held.ttl
     return held, nil, true
   end
   if held then return held, nil, false end

@@ -30,7 +30,7 @@ type Locker struct {
 	queues queues
 	hints  hints
 
-	acquire, renew, resize, release, query *Script
+	acquire, renew, resize, release, query, take *Script
 
 	closing context.Context // ends when Close is called
 	cancel  context.CancelFunc
@@ -73,6 +73,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		resize:  NewScript(resizeBody),
 		release: NewScript(releaseBody),
 		query:   NewScript(queryBody),
+		take:    NewScript(takeBody),
 	}
 	l.keeper, err = NewKeeper(KeeperOptions{
 		Renew:       l.renewAll,
