@@ -22,7 +22,8 @@ const (
 	maxTaking = 256
 )
 
-func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, error) {
+// tryAcquire makes one attempt. Of one that waits the release is told.
+func (l *Locker) tryAcquire(ctx, parent context.Context, name string, waits bool) (*Lease, error) {
 	keys, err := l.names.keys(name)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, e
 		return nil, err
 	}
 	defer l.wg.Done()
-	g, stray, err := l.ask(ctx, name, keys)
+	g, stray, err := l.ask(ctx, name, keys, waits)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (l *Locker) tryAcquire(ctx, parent context.Context, name string) (*Lease, e
 
 // ask asks for the lock until there is an answer or no time is left for one. Unanswered tells
 // that a request got no answer, and may be on its way still.
-func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, unanswered bool, err error) {
+func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool) (g Grant, unanswered bool, err error) {
 	g = Grant{Name: name, Token: NewToken(), TTL: l.opt.TTL, MaxHold: l.opt.MaxHold, Margin: l.opt.Margin}
 	defer func() {
 		if err != nil && unanswered {
@@ -64,7 +65,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 		g.Sent = l.keeper.Now()
 		var reply Reply
 		select {
-		case reply = <-l.send(ctx, g, keys, floor):
+		case reply = <-l.send(ctx, g, keys, floor, waits):
 		case <-ctx.Done():
 			unanswered = true
 			return fail(ended(ctx))
@@ -106,13 +107,16 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys) (g Grant, 
 // send sends one request, in a goroutine of its own and with a deadline of its own: the
 // caller shall be free to leave, and a connection that is closed under a request leaves
 // nobody to hear what it was granted. What comes for a caller that left is taken back.
-func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64) <-chan Reply {
+func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) <-chan Reply {
 	reply := make(chan Reply)
 	l.wg.Go(func() {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opt.CallTimeout, g.trusted()))
 		defer cancel()
-		v, err := l.acquire.Run(call, l.client, []string{keys.lock, keys.fence}, g.Token.Reveal(),
-			wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder)
+		args := []any{g.Token.Reveal(), wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder}
+		if waits {
+			args = append(args, "1")
+		}
+		v, err := l.acquire.Run(call, l.client, []string{keys.lock, keys.fence, keys.wait}, args...)
 		select {
 		case reply <- Reply{Value: v, Err: err}:
 		case <-ctx.Done():

@@ -152,8 +152,8 @@ local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, hold
   local held, err = lease_read(lock)
   if err then return nil, err, false end
   if held and held.token == token then
-    redis.call('PEXPIRE', lock, ms(ttl))
-    held.left = ttl
+    redis.call('PEXPIRE', lock, ms(held.ttl)) -- Renew may have given it another length since
+    held.left = held.ttl
     return held, nil, true
   end
   if held then return held, nil, false end
@@ -161,9 +161,9 @@ local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, hold
   return held, err, held ~= nil
 end
 
--- lease_renew extends the caller's own lease; it never makes one. True if it was the
--- caller's. A lock that is gone, or somebody else's, or no lease at all, is a definite no.
--- The ttl is that of the grant: a longer one would be taken for a step of the clock.
+-- lease_renew extends the caller's own lease by ttl, or by its own length; it never makes one. True
+-- if it was the caller's. A lock that is gone, or somebody else's, or no lease at all, is a definite
+-- no. A ttl above the lease's length would be taken for a step of the clock.
 local function lease_renew(lock, token, ttl)
   local v = redis.pcall('GET', lock)
   if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then
@@ -172,7 +172,22 @@ local function lease_renew(lock, token, ttl)
     end
     return false
   end
-  return redis.call('PEXPIRE', lock, ms(ttl)) == 1
+  ttl = ttl or tonumber(string.match(v, '^%x+|%d+|(%d+)|'))
+  return ttl ~= nil and redis.call('PEXPIRE', lock, ms(ttl)) == 1
+end
+
+-- lease_resize makes the caller's own lease ttl long, from now on and with every renewal. True if it
+-- was the caller's. The renewal goes first: a full server refuses no command that adds to what a
+-- script has written already.
+local function lease_resize(lock, token, ttl)
+  local ok, err = lease_renew(lock, token)
+  if not ok then return false, err end
+  local v = redis.call('GET', lock)
+  local before, length, after = string.match(v, '^(%x+|%d+|)(%d+)(|.*)$')
+  if tonumber(length) ~= ttl then
+    redis.call('SET', lock, before .. int(ttl) .. after, 'PX', ms(ttl))
+  end
+  return true
 end
 
 -- lease_release deletes the caller's own lease and nobody else's. True if it was there.
@@ -185,4 +200,20 @@ local function lease_release(lock, token)
     return false
   end
   return redis.call('DEL', lock) == 1
+end
+
+-- lease_wanted notes that somebody waits for a lock, so that its release is told. Nothing hangs on
+-- the note: a server that has no room for it, and a key of another type, stay as they are.
+local function lease_wanted(wait, left)
+  if type(redis.pcall('STRLEN', wait)) == 'number' then
+    redis.pcall('SET', wait, '1', 'PX', ms(left + 1000))
+  end
+end
+
+-- lease_freed tells whoever waits for a lock that it is free. Publishing may be forbidden to this
+-- user: a hint must not undo what was written.
+local function lease_freed(wait, channel, message)
+  if type(redis.pcall('GETDEL', wait)) == 'string' then
+    redis.pcall('PUBLISH', channel, message)
+  end
 end

@@ -222,10 +222,7 @@ local function rerunnable(r)
     and r.run_kind ~= 'manual' and (tonumber(r.run_reruns) or 0) == 0
 end
 
--- freed hints to whoever waits for the lock. Publishing may be forbidden to this user: a hint
--- must not undo what was written.
+-- freed hints to whoever waits for the lock.
 local function freed(lock)
-  if type(redis.pcall('GETDEL', lock .. ':wait')) == 'string' then
-    redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
-  end
+  lease_freed(lock .. ':wait', ns .. 'events', 'free ' .. job)
 end
