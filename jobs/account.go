@@ -58,12 +58,12 @@ func LookupAccount(ctx context.Context, user, group string) (*Account, error) {
 }
 
 func (db userDatabase) lookup(ctx context.Context, user, group string) (*Account, error) {
-	for kind, name := range map[string]string{"user": user, "group": group} {
-		if name == "" {
+	for _, named := range []struct{ kind, name string }{{"user", user}, {"group", group}} {
+		if named.name == "" {
 			continue
 		}
-		if err := CheckAccountName(name); err != nil {
-			return nil, fmt.Errorf("%s %q %w", kind, name, err)
+		if err := CheckAccountName(named.name); err != nil {
+			return nil, fmt.Errorf("%s %q %w", named.kind, named.name, err)
 		}
 	}
 	a := &Account{Home: "/", Shell: defaultShell}

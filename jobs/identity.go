@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -17,35 +16,6 @@ import (
 type identity struct {
 	uid, gid uint32
 	groups   []uint32
-}
-
-// A capability is one of capabilities(7).
-type capability int
-
-const (
-	capKill    capability = unix.CAP_KILL
-	capSetGID  capability = unix.CAP_SETGID
-	capSetUID  capability = unix.CAP_SETUID
-	capSysNice capability = unix.CAP_SYS_NICE
-)
-
-func (c capability) String() string {
-	return map[capability]string{
-		capKill: "CAP_KILL", capSetGID: "CAP_SETGID", capSetUID: "CAP_SETUID", capSysNice: "CAP_SYS_NICE",
-	}[c]
-}
-
-// lacking returns which of the capabilities the calling thread has not in effect. That, and not the
-// number 0, is what makes root: in a container it may have none.
-func lacking(all ...capability) []capability {
-	var data [2]unix.CapUserData // one word each for the lower 32 and the others
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	if unix.Capget(&hdr, &data[0]) != nil {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(c capability) bool {
-		return data[c/32].Effective&(1<<(c%32)) != 0
-	})
 }
 
 // MayBecome says what keeps this process from running programs as the account, nil if nothing does. It

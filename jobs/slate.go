@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,64 +97,4 @@ func (s *spec) fork(attr *os.ProcAttr) (main *os.Process, err error) {
 		main, err = os.StartProcess(s.path, s.args, attr)
 	})
 	return main, err
-}
-
-// setNice gives the calling thread a priority. Linux has one for each thread, which children inherit
-// (setpriority(2), C library/kernel differences).
-func setNice(nice int) error {
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
-		errno, _ := errors.AsType[syscall.Errno](err)
-		return &niceError{nice, errno}
-	}
-	return nil
-}
-
-// A niceError says that a priority was refused.
-type niceError struct {
-	nice  int
-	errno syscall.Errno
-}
-
-func (e *niceError) Error() string {
-	if errors.Is(e.errno, unix.EACCES) || errors.Is(e.errno, unix.EPERM) {
-		return fmt.Sprintf("nice %d: a higher priority than the daemon's takes root, or CAP_SYS_NICE, or RLIMIT_NICE", e.nice)
-	}
-	return fmt.Sprintf("nice %d: %v", e.nice, e.errno)
-}
-
-// MayNice says what keeps this process from starting programs with a priority, nil if nothing does.
-func MayNice(nice int) error {
-	// The system call has 20 minus the value, so that it is never negative (getpriority(2)).
-	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil {
-		return &niceError{nice, unix.EINVAL}
-	}
-	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NICE, &limit) // else it is 0, which allows nothing
-	if nice >= 20-raw || uint64(20-nice) <= limit.Cur || len(lacking(capSysNice)) == 0 {
-		return nil
-	}
-	return &niceError{nice, unix.EACCES}
-}
-
-// ambient are the capabilities that the calling thread's programs get as they are (capabilities(7),
-// ambient set). A program that runs as somebody else must not have them: with CAP_SETUID it could
-// become anybody. The kernel takes them away itself only when the user 0 becomes another one.
-func ambient() (all []uintptr) {
-	for c := uintptr(0); c <= 63; c++ {
-		if set, err := unix.PrctlRetInt(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_IS_SET, c, 0, 0); err != nil {
-			break // beyond the last one
-		} else if set == 1 {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-func dropAmbient() { _ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) }
-
-func raiseAmbient(all []uintptr) {
-	for _, c := range all {
-		_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
-	}
 }

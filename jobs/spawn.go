@@ -23,7 +23,8 @@ import (
 // ever, and holds up all later starts, but nothing else: see [server.collect].
 //
 // There is a thread for the runs that name no priority, and one more for each priority that was named:
-// a thread that has lowered its own could not raise it again (setpriority(2)).
+// a thread that has lowered its own could not raise it again (setpriority(2)). A fork at a low priority
+// takes as long as that makes it on a busy host, and the next start waits for it.
 type spawner struct {
 	marks   marks
 	null    int // /dev/null
