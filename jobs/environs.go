@@ -95,8 +95,9 @@ func (e *environs) read(pid int) (env environ) {
 	return env
 }
 
-// readAll reads a file of /proc into buf, which grows if need be. os.ReadFile would try to poll
-// the file first.
+// readAll reads a file of /proc to its end, into buf, which grows if need be. The end is where read(2)
+// returns nothing, and nothing less: a list comes in pieces of a page at most, however much room there is
+// (seq_read_iter in fs/seq_file.c). os.ReadFile would try to poll the file first.
 func readAll(path string, buf *[]byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -111,11 +112,12 @@ func readAll(path string, buf *[]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n += m; n < len(*buf) {
-			// What /proc has of one process comes in one piece if there is room for it.
+		if m == 0 {
 			return (*buf)[:n], nil
 		}
-		*buf = append(*buf, make([]byte, len(*buf))...)
+		if n += m; n == len(*buf) {
+			*buf = append(*buf, make([]byte, len(*buf))...)
+		}
 	}
 }
 

@@ -23,9 +23,10 @@ type process struct {
 // the kernel has none of that (CONFIG_PROC_CHILDREN), by reading who is the parent of each process
 // there is.
 //
-// The kernel leaves entries out of such a list if others are taken out of it meanwhile
-// (get_children_pid in its fs/proc/array.c). Out of the list of this process nothing is taken but what it
-// waits for itself.
+// The kernel leaves entries out of such a list if others are taken out of it meanwhile, from one read to the
+// next too: it counts from the beginning (get_children_pid in its fs/proc/array.c). Out of the list of this
+// process nothing is taken but what it waits for itself, and what comes goes to its end: so all that is in it
+// when the first piece is read is read.
 type tree struct {
 	threads bool // the kernel lists the children of each thread
 	buf     []byte
