@@ -98,8 +98,8 @@ func (l *leftovers) killOnce() (found bool) {
 
 // isLeft tells whether a process was the warden's, by what it shows itself.
 func (l *leftovers) isLeft(pid int, stat procStat) bool {
-	if _, ok := l.marks.of(pid, &l.tree.buf); ok {
-		return true
+	if _, ok, err := l.marks.of(pid, &l.tree.buf); ok || err != nil {
+		return ok
 	}
 	if stat.parent != os.Getpid() {
 		return false

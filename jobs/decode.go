@@ -97,7 +97,7 @@ func decode(b []byte) (message, error) {
 			usage{r.duration(), int64(r.uint64())},
 		}
 	case kindStray:
-		m = strayMessage{int32(r.uint32()), r.flag(), string(r.all())}
+		m = strayMessage{int32(r.uint32()), strayReason(r.byte(uint8(strayLate))), string(r.all())}
 	}
 	if m == nil || r.rest == nil || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w of kind %d, %d bytes", errMalformed, b[0], len(b))

@@ -53,7 +53,7 @@ func (m endedMessage) append(to []byte) []byte {
 
 func (m strayMessage) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(append(to, byte(kindStray)), uint32(m.pid))
-	return append(append(to, flag(m.late)), m.name...)
+	return append(append(to, byte(m.why)), m.name...)
 }
 
 func appendRun(to []byte, k kind, run runID) []byte {

@@ -33,7 +33,7 @@ func (s *server) spawned(j *job) {
 		s.post(failedMessage{run: r.id, why: j.failure(), errno: j.errno()})
 	default:
 		r.pid = j.pid
-		r.family = newFamily(j.pid, &s.orphans)
+		r.family = newFamily(j.pid, &s.orphans, &s.ration)
 		r.members = r.family
 		s.mains[r.pid] = r
 		// Orphans that came before the start was known to be done.
@@ -59,10 +59,18 @@ func (s *server) notStarted(r *served) {
 
 // settle brings each run as far as it has come by now.
 func (s *server) settle() {
-	if len(s.runs) == 0 && !s.died.Swap(false) {
+	if len(s.runs) == 0 && !s.died.Swap(false) && !s.orphans.sweep.pending() {
 		return
 	}
-	known := s.refresh()
+	s.ration.begin()
+	s.noteExits()
+	for _, r := range s.runs {
+		// Who has come to a deadline does not wait for a look at others.
+		if r.pid != 0 && (!r.life.exited || r.told != running) && r.life.step(boottime()) != r.told {
+			s.advance(r)
+		}
+	}
+	s.refresh()
 	now := boottime()
 	for _, r := range s.runs {
 		switch {
@@ -71,7 +79,7 @@ func (s *server) settle() {
 			if r.life.stage != running {
 				s.stopStart(r)
 			}
-		case r.life.exited && known && !r.members.alive():
+		case r.known && !r.members.alive():
 			s.finish(r)
 		default:
 			s.advance(r)
@@ -82,16 +90,15 @@ func (s *server) settle() {
 // advance sends the signals of the stages that a run has come to. SIGKILL it sends each time: what
 // forked while the others got it turns up now.
 func (s *server) advance(r *served) {
-	now := boottime()
-	stage := r.life.step(now)
-	if stage == killing {
+	switch stage := r.life.step(boottime()); {
+	case stage == killing:
 		r.told = killing
 		r.members.signal(killSignals...)
-		return
-	}
-	if stage == ending && r.told == running {
+	case stage == ending && r.told == running:
 		r.told = ending
 		r.members.signal(termSignals...)
+	default:
+		r.family.goOn()
 	}
 }
 

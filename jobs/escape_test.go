@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poorVariable takes from a warden what not every kernel has: "lists" of children, "marks".
+// poorVariable takes from a warden what not every kernel has: "lists" of children, "marks"; or the "time"
+// to look at more than one process in a round.
 const poorVariable = "JOBS_TEST_WITHOUT"
 
 // servePoorly is ServeWarden without something.
@@ -33,6 +34,8 @@ func servePoorly(without string) int {
 	case "marks":
 		// What it announced stays as it is: the daemon then finds none of them, as it should.
 		s.orphans.marks, s.spawner.marks = marks{}, marks{}
+	case "time":
+		s.ration = ration{}
 	}
 	if !s.serve() {
 		return 1
@@ -60,7 +63,7 @@ func pidsIn(t *testing.T, file string) (pids []int) {
 // However a process leaves its group, its session, its parents and its environment: it ends with its
 // run. Each writes its pid before it settles down.
 func TestWarden_FindsWhatLeft(t *testing.T) {
-	for _, without := range []string{"", "lists", "marks"} {
+	for _, without := range []string{"", "lists", "marks", "time"} {
 		t.Run("without "+without, func(t *testing.T) {
 			t.Setenv(poorVariable, without)
 			w := startWarden(t)
@@ -152,7 +155,15 @@ func TestWarden_TellsOfStrays(t *testing.T) {
 
 // Processes that fork away from one another while they are ended, in many runs at a time: none is left.
 func TestWarden_NoneEscapes(t *testing.T) {
-	const runs, each = 600, 4
+	t.Run("", func(t *testing.T) { noneEscapes(t, 600) })
+	t.Run("without time", func(t *testing.T) {
+		t.Setenv(poorVariable, "time")
+		noneEscapes(t, 60)
+	})
+}
+
+func noneEscapes(t *testing.T, runs int) {
+	const each = 4
 	var log journal
 	w, err := StartWarden(WardenOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {

@@ -62,7 +62,7 @@ func (l *link) hear(m message) error {
 			wd.finish()
 		}
 	case strayMessage:
-		if m.late {
+		if m.why == strayLate {
 			l.log.Error("process outlived its run", "pid", m.pid, "name", m.name, "effect", "it was killed")
 			break
 		}

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		wish()
 	case "show":
 		showAProcess()
+	case "loop":
+		turnTheLoop()
 	case "adopt":
 		adoptOrphans()
 	case "cgroup":

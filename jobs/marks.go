@@ -38,7 +38,7 @@ func newMarks() marks {
 	if m.set(0) != nil {
 		return marks{}
 	}
-	if run, ok := m.of(unix.Getpid(), new(make([]byte, 4<<10))); !ok || run != 0 {
+	if run, ok, _ := m.of(unix.Getpid(), new(make([]byte, 4<<10))); !ok || run != 0 {
 		return marks{}
 	}
 	return m
@@ -56,23 +56,40 @@ func (m marks) set(run runID) error {
 	return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: mark, Max: m.hard}, nil)
 }
 
-// of reads a process' mark; ok is false if it has none of these.
-func (m marks) of(pid int, buf *[]byte) (run runID, ok bool) {
+// of reads a process' mark; ok is false if it has none of these. The error is one that says nothing about
+// the process.
+func (m marks) of(pid int, buf *[]byte) (run runID, ok bool, err error) {
 	if m.base == 0 {
-		return 0, false
+		return 0, false, nil
 	}
+	var limit unix.Rlimit
+	switch err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit); {
+	case err == nil:
+		run, ok = m.read(limit.Cur)
+		return run, ok, nil
+	case errors.Is(err, unix.ESRCH):
+		return 0, false, nil
+	}
+	// Another user's: of that the system call does not tell, and /proc does (proc_pid_limits(5)).
 	text, err := readAll("/proc/"+strconv.Itoa(pid)+"/limits", buf)
-	if err != nil {
-		return 0, false
+	if exhausted(err) {
+		return 0, false, err
 	}
 	// Max file locks            4611686018427387904  unlimited            locks
-	_, line, found := bytes.Cut(text, []byte("Max file locks"))
+	_, line, _ := bytes.Cut(text, []byte("Max file locks"))
 	for soft := range bytes.FieldsSeq(line) {
-		mark, err := strconv.ParseUint(string(soft), 10, 64)
-		if !found || err != nil || mark&^0xffffffff != m.base {
-			return 0, false
+		if mark, err := strconv.ParseUint(string(soft), 10, 64); err == nil {
+			run, ok = m.read(mark)
 		}
-		return runID(mark), true
+		break
 	}
-	return 0, false
+	return run, ok, nil
+}
+
+// read takes a mark apart.
+func (m marks) read(mark uint64) (run runID, ok bool) {
+	if mark&^0xffffffff != m.base {
+		return 0, false
+	}
+	return runID(mark & 0xffffffff), true
 }

@@ -13,18 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookingTime is how long the warden looks at its orphans at a time while they die under its eyes.
-const lookingTime = 20 * time.Millisecond
+// askingAtOnce is how many environments are read at a time.
+const askingAtOnce = 32
 
 // An orphan is a process that came to the warden because its parent ended. Whose it is shows in its
-// process group, in that it was signalled before, in its mark, or, if it has lost that, in its
-// environment.
+// process group, in its mark, in that it was seen below its run's main process, or, if it has none of
+// these, in its environment.
+//
+// It is the warden's child, and nobody else waits for it: its number is its own until it is reaped.
 type orphan struct {
 	process
 	of     *served // nil: nobody's, or not known yet
 	asking bool    // its environment is being read
-	stray  bool    // nobody's
-	look   int     // that it was seen in last
+	hidden bool    // /proc does not show it to this user (hidepid in proc(5))
+	seen   int     // the last sweep that it was in
 }
 
 // orphans are all that the warden has. They are the server's loop's alone, except for the answers.
@@ -33,11 +35,11 @@ type orphans struct {
 	marks    marks
 	environs *environs
 	bell     *bell
+	slots    chan struct{} // of those that ask
 
 	all   map[int]*orphan // by pid
 	doubt int             // how many are being asked for
-	looks int
-	list  []int // of the last look
+	sweep sweep
 
 	mu      sync.Mutex
 	answers []answer
@@ -49,100 +51,80 @@ type answer struct {
 	env environ
 }
 
-// look reads the list of the warden's children, looks at each that is not a run's main process, takes
-// in what is new and buries what is dead. It returns false if any was dead, or came and could not be
-// looked at: then there may be others by now, the children of those, that are not in the list.
-func (s *server) look() bool {
+func newOrphans(m marks, b *bell) orphans {
+	return orphans{
+		tree: newTree(), marks: m, environs: newEnvirons(), bell: b,
+		slots: make(chan struct{}, askingAtOnce), all: map[int]*orphan{},
+	}
+}
+
+// meet takes in an orphan that is new. It returns nil if that has to wait, or it is gone.
+func (s *server) meet(pid int) *orphan {
 	o := &s.orphans
-	o.looks++
-	var err error
-	if o.list, err = o.tree.adopted(o.list[:0]); err != nil {
-		return false
-	}
-	clean := true
-	for _, pid := range o.list {
-		if s.mains[pid] != nil {
-			continue
-		}
-		stat, err := readStat(pid, &o.tree.buf)
-		if err != nil {
-			clean = false
-			continue
-		}
-		p := process{pid, stat.start}
-		orph := o.all[pid]
-		if orph == nil || orph.process != p {
-			orph = &orphan{process: p}
-			o.all[pid] = orph
-			s.place(orph, stat)
-		}
-		orph.look = o.looks
-		if stat.dead() {
-			s.bury(orph)
-			clean = false
+	stat, err := readStat(pid, &o.tree.buf)
+	// A child is to be found in /proc for as long as it is one; or else it is hidden there.
+	hidden := err != nil && !exhausted(err)
+	if hidden {
+		if stat, err = hiddenStat(pid); err != nil {
+			return nil
 		}
 	}
-	for pid, orph := range o.all {
-		if orph.look != o.looks { // reaped by the spawner: the child of a start that failed
-			s.forget(pid)
-		}
+	orph := &orphan{process: process{pid, stat.start}, hidden: hidden}
+	if err == nil {
+		err = s.place(orph, stat)
 	}
-	return clean
+	if err != nil {
+		o.sweep.blind, o.sweep.again = true, true
+		return nil
+	}
+	o.all[pid] = orph
+	return orph
 }
 
-// refresh looks until nothing has died meanwhile. After it the living orphans of each run whose main
-// process has ended are known, all of them; unless it returns false.
-func (s *server) refresh() bool {
-	now := boottime()
-	for _, r := range s.mains {
-		// Before the list is read: what the main process left has come to the warden by then.
-		if !r.life.exited && hasExited(r.pid) {
-			r.life.exit(now)
-		}
-	}
-	if s.starting != nil && !s.orphans.tree.threads {
-		return false // the child that is being started cannot be told from an orphan
-	}
-	for until := now + lookingTime; ; {
-		if s.look() {
-			return true
-		}
-		if boottime() >= until {
-			return false // the next round goes on with it
-		}
-	}
+// hiddenStat is what can be known of a child without /proc. The error says that there is none.
+func hiddenStat(pid int) (procStat, error) {
+	group, err := unix.Getpgid(pid)
+	return procStat{state: 'S', parent: os.Getpid(), group: group}, err
 }
 
-// place finds out whose an orphan is.
-func (s *server) place(orph *orphan, stat procStat) {
+// place finds out whose an orphan is. The error says that this cannot be told now.
+func (s *server) place(orph *orphan, stat procStat) error {
 	if r := s.mains[stat.group]; r != nil {
 		s.give(orph, r)
-		return
+		return nil
 	}
-	for _, r := range s.mains {
-		if r.family != nil && r.family.knows(orph.process) {
-			s.give(orph, r) // it was seen below its main process
-			return
-		}
+	id, ok, err := s.orphans.marks.of(orph.pid, &s.orphans.tree.buf)
+	if err != nil {
+		return err
 	}
-	if id, ok := s.orphans.marks.of(orph.pid, &s.orphans.tree.buf); ok {
+	if ok {
 		if r := s.runs[id]; r != nil {
 			s.give(orph, r)
 		} else {
 			// Of a run that is over. None of it was alive, so this cannot be; if it is, it goes the
 			// way of its run, and somebody should know.
 			_ = unix.Kill(orph.pid, unix.SIGKILL)
-			s.post(strayMessage{int32(orph.pid), true, orph.name()})
+			s.stray(orph, strayLate)
 		}
-		return
+		return nil
 	}
-	if stat.dead() {
-		return
+	for _, r := range s.mains {
+		if r.family != nil && r.family.knows(orph.process) {
+			s.give(orph, r)
+			return nil
+		}
 	}
-	orph.asking = true
-	s.orphans.doubt++
-	// Not here: to read an environment may take long, and deadlines do not wait.
-	go s.orphans.ask(orph.process)
+	switch {
+	case stat.dead():
+	case orph.hidden:
+		s.stray(orph, strayHidden)
+	default:
+		orph.asking = true
+		s.orphans.doubt++
+		// Not here: to read an environment may take long, and deadlines do not wait.
+		go s.orphans.ask(orph.process)
+	}
+	return nil
 }
 
 func (s *server) give(orph *orphan, r *served) {
@@ -152,9 +134,22 @@ func (s *server) give(orph *orphan, r *served) {
 	}
 }
 
-// ask reads the environment of an orphan.
+// stray tells the daemon of an orphan that is no live run's.
+func (s *server) stray(orph *orphan, why strayReason) {
+	s.post(strayMessage{int32(orph.pid), why, orph.name()})
+}
+
+// ask reads the environment of an orphan. As long as nothing can be read at all, which says nothing about
+// it, it is asked again.
 func (o *orphans) ask(p process) {
-	env := o.environs.settled(p.pid, new(make([]byte, 4<<10)))
+	o.slots <- struct{}{}
+	defer func() { <-o.slots }()
+	buf := make([]byte, 4<<10)
+	env := o.environs.settled(p.pid, &buf)
+	for env.err != nil {
+		time.Sleep(pollMax)
+		env = o.environs.settled(p.pid, &buf)
+	}
 	o.mu.Lock()
 	o.answers = append(o.answers, answer{p, env})
 	o.mu.Unlock()
@@ -182,27 +177,19 @@ func (s *server) answered() {
 			}
 		}
 		if orph.of == nil {
-			orph.stray = true
-			s.post(strayMessage{int32(orph.pid), false, orph.name()})
+			s.stray(orph, strayUnmarked)
 		}
 	}
 }
 
-// bury reaps a dead orphan.
-func (s *server) bury(orph *orphan) {
-	if _, used, ok := reap(orph.pid); ok && orph.of != nil {
-		orph.of.usage = orph.of.usage.add(used)
-	}
-	s.forget(orph.pid)
-}
-
+// forget takes an orphan out that has ended.
 func (s *server) forget(pid int) {
 	orph := s.orphans.all[pid]
 	if orph.asking {
 		s.orphans.doubt--
 	}
 	if orph.of != nil && orph.of.family != nil {
-		delete(orph.of.family.orphans, pid)
+		orph.of.family.forget(orph)
 	}
 	delete(s.orphans.all, pid)
 }

@@ -20,6 +20,21 @@ func setNice(nice int) error {
 	return nil
 }
 
+// hurry gives the calling thread all the priority that an ordinary one can have, if this process may do
+// that, and nothing to what is forked from it (SCHED_RESET_ON_FORK in sched(7)). What is scheduled in
+// another way keeps that.
+func hurry() {
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err != nil || attr.Policy != unix.SCHED_NORMAL {
+		return
+	}
+	attr.Flags, attr.Nice = unix.SCHED_FLAG_RESET_ON_FORK, highest
+	_ = unix.SchedSetAttr(0, attr, 0)
+}
+
+// highest is the highest priority of an ordinary thread (getpriority(2)).
+const highest = -20
+
 // A niceError says that a priority was refused.
 type niceError struct {
 	nice  int

@@ -80,8 +80,8 @@ func newServer(conn int) (*server, error) {
 	s := &server{
 		conn: conn, timer: timer, bell: bell, spawner: newSpawner(marks, null, bell),
 		runs: map[runID]*served{}, mains: map[int]*served{},
-		orphans: orphans{tree: newTree(), marks: marks, environs: newEnvirons(), bell: bell, all: map[int]*orphan{}},
-		packet:  make([]byte, maxPacket),
+		orphans: newOrphans(marks, bell), ration: ration{pass: passTime, note: noteTime},
+		packet: make([]byte, maxPacket),
 	}
 	s.listen()
 	s.post(readyMessage{marks.base})

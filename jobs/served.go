@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,6 +23,11 @@ type served struct {
 	members members
 	family  *family // of members, if no cgroup stands in for it
 	usage   usage   // of orphans that have ended
+
+	// What sweeps have shown of it: when the end of the main process was seen, when one of its orphans was
+	// last buried, and whether the last sweep has found all of its orphans that live.
+	exitSeen, stirred int
+	known             bool
 }
 
 // family are the processes that came from a run's main process: its process group, everything below
@@ -30,34 +36,67 @@ type served struct {
 // That finds all of them. A live process of the run whose parents all live is below the main process.
 // When a parent ends, its children become the warden's own, in the same moment (forget_original_parent
 // in kernel/exit.c). So once the main process has ended, what still lives of the run hangs on one of
-// the warden's orphans; and of those the warden has looked at each since.
+// the warden's orphans; and of those the warden has looked at each since, see [sweep].
 type family struct {
 	main    int
 	tree    *tree
+	ration  *ration
 	orphans map[int]*orphan // that live, by pid
 	doubt   *int            // how many orphans of the warden may be anybody's still
 
 	sent  []syscall.Signal // what the run got last
 	times int              // how often it got something
 	told  map[process]int  // who was seen to be of the run, and when it was last signalled by itself
+	walk  *walk            // to those that are signalled by themselves; nil: it is over
 }
 
-func newFamily(main int, o *orphans) *family {
-	return &family{main: main, tree: o.tree, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
+func newFamily(main int, o *orphans, r *ration) *family {
+	return &family{main: main, tree: o.tree, ration: r, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
 }
 
 func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
 
 // signal looks before it sends, because what it is about to end may be all that shows whose the others
-// are; and after, for those that are not in the group, or have just left it.
+// are; but not for long, because those who get the signals too late may be all of them. It looks after, too,
+// for those that are not in the group, or have just left it. That takes as long as it takes, see
+// [family.goOn]; what is sent meanwhile once more goes to the group, and to the others when all were visited.
 func (f *family) signal(sigs ...syscall.Signal) {
-	f.sent = sigs
-	f.times++
-	f.tree.below(f.main, func(p process, _ procStat) { f.told[p] += 0 })
+	if !slices.Equal(f.sent, sigs) {
+		f.note()
+	}
 	signalGroup(f.main, sigs)
-	f.tree.below(f.main, f.tell)
-	for _, o := range f.orphans {
-		f.adopt(o)
+	f.sendEach(sigs)
+}
+
+// note remembers who is below the main process.
+func (f *family) note() {
+	for w, more := f.tree.walk(f.main), true; more && !f.ration.noteSpent(); {
+		more = w.step(func(p process, _ procStat) { f.told[p] += 0 })
+	}
+}
+
+// sendEach signals those that are not in the group, one by one.
+func (f *family) sendEach(sigs []syscall.Signal) {
+	if f.walk == nil || !slices.Equal(f.sent, sigs) {
+		f.sent = sigs
+		f.times++
+		f.walk = f.tree.walk(f.main)
+		for _, o := range f.orphans {
+			f.adopt(o)
+		}
+	}
+	f.goOn()
+}
+
+// goOn goes on with what sendEach began, for as long as the round has time.
+func (f *family) goOn() {
+	for f.walk != nil {
+		if !f.walk.step(f.tell) {
+			f.walk = nil
+		}
+		if f.ration.spent() {
+			return
+		}
 	}
 }
 
@@ -73,10 +112,22 @@ func (f *family) adopt(o *orphan) {
 	if f.sent == nil {
 		return
 	}
-	if stat, err := readStat(o.pid, &f.tree.buf); err == nil {
-		f.tell(o.process, stat)
+	if o.hidden {
+		for _, sig := range f.sent {
+			_ = unix.Kill(o.pid, sig) // it cannot be told by its start, but is not reaped
+		}
+		return
 	}
-	f.tree.below(o.pid, f.tell)
+	if f.walk == nil {
+		f.walk = f.tree.walk()
+	}
+	f.walk.next = append(f.walk.next, o.pid)
+}
+
+// forget takes an orphan out that has ended.
+func (f *family) forget(o *orphan) {
+	delete(f.orphans, o.pid)
+	delete(f.told, o.process)
 }
 
 func (f *family) tell(p process, stat procStat) {
@@ -108,13 +159,8 @@ func hasExited(pid int) bool {
 // reap takes a zombie's status, and what it used, it and those that it had waited for. ok is false if
 // there was no zombie.
 func reap(pid int) (status syscall.WaitStatus, used usage, ok bool) {
-	var ru syscall.Rusage
-	for {
-		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, &ru)
-		if !errors.Is(err, syscall.EINTR) {
-			return status, usageOf(&ru), err == nil && got == pid
-		}
-	}
+	status, used, e := await(pid)
+	return status, used, e == reaped
 }
 
 // usageOf reads what getrusage(2) tells, which counts memory in kilobytes.

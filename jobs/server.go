@@ -22,9 +22,11 @@ const (
 	lastPatience = 10 * time.Second
 
 	// collectEvery is after how many rounds of the loop the heap is looked at, collectAbove by how much
-	// it may have grown by then, in bytes.
+	// it may have grown by then, in bytes, and collectBusy the same while there is more to do than a
+	// round has time for: the collector's threads have no more priority than others.
 	collectEvery = 32
 	collectAbove = 1 << 20
+	collectBusy  = 32 << 20
 )
 
 // A server is the warden's loop and what it knows. One goroutine does everything, so that at each
@@ -36,7 +38,8 @@ const (
 //	 └──────────────────────────────────────────────────────────────────────────────────────┘
 //
 // All that the daemon said by the time the loop wakes counts before any deadline is judged: one that
-// was moved in time has not passed, even if the warden wakes late.
+// was moved in time has not passed, even if the warden wakes late. Nothing that is done between two waits
+// takes longer than passTime or so, however many processes there are.
 type server struct {
 	conn  int
 	timer int // a timerfd(2) on CLOCK_BOOTTIME, which also wakes from a machine's sleep
@@ -50,6 +53,7 @@ type server struct {
 	runs    map[runID]*served
 	mains   map[int]*served // by main process
 	orphans orphans
+	ration  ration
 
 	packet []byte
 	out    [][]byte // what the daemon has had no room for yet
@@ -64,7 +68,14 @@ type server struct {
 }
 
 // serve is the loop. It returns true when the daemon is gone and nothing is left.
+//
+// It has a thread to itself. Of hundreds of runs that use all there is of the machine none may be late to
+// its end because its turn comes before the loop's. The runtime starts no thread from one that a goroutine
+// has to itself, so nobody else gets that thread's priority.
 func (s *server) serve() bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	hurry()
 	for {
 		s.flush()
 		s.wait()
@@ -102,10 +113,13 @@ func (s *server) wait() {
 		fds = fds[:2]
 	}
 	timeout := -1
-	if s.busy() {
+	switch {
+	case s.unfinished():
+		timeout = 0
+	case s.busy():
 		timeout = int(max(s.pause, pollMin) / time.Millisecond)
 		s.pause = min(2*max(s.pause, pollMin), pollMax)
-	} else {
+	default:
 		s.pause = pollMin
 	}
 	if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
@@ -129,7 +143,20 @@ func (s *server) busy() bool {
 			return true
 		}
 	}
-	return s.closing
+	return s.closing || s.orphans.sweep.again
+}
+
+// unfinished tells whether there are looks under way that had no more time in this round.
+func (s *server) unfinished() bool {
+	if s.orphans.sweep.open {
+		return true
+	}
+	for _, r := range s.mains {
+		if r.family.walk != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // arm sets the timer to the next deadline.
@@ -187,12 +214,18 @@ func (s *server) close() {
 
 // killAll kills whatever is left below the warden, runs or not, and tells whether there was anything.
 func (s *server) killAll() (found bool) {
-	s.orphans.tree.below(os.Getpid(), func(p process, _ procStat) {
+	o := &s.orphans
+	s.ration.begin()
+	s.refresh()
+	found = o.sweep.pending() || len(o.all) > 0
+	for _, orph := range o.all {
+		_ = unix.Kill(orph.pid, unix.SIGKILL) // also one that /proc does not show
+	}
+	o.tree.below(os.Getpid(), func(p process, _ procStat) {
 		found = true
-		s.orphans.tree.signal(p, killSignals)
+		o.tree.signal(p, killSignals)
 	})
-	clean := s.look()
-	return found || !clean || len(s.orphans.all) > 0
+	return found
 }
 
 // collect runs the garbage collector, if there is something to collect and no start under way, which
@@ -202,8 +235,12 @@ func (s *server) collect() {
 		return
 	}
 	s.rounds = 0
+	above := uint64(collectAbove)
+	if s.unfinished() {
+		above = collectBusy
+	}
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	if metrics.Read(heap); heap[0].Value.Uint64() > s.heap+collectAbove {
+	if metrics.Read(heap); heap[0].Value.Uint64() > s.heap+above {
 		runtime.GC()
 		metrics.Read(heap)
 		s.heap = heap[0].Value.Uint64()

@@ -58,12 +58,22 @@ func (t *tree) children(pid int, to []int) ([]int, error) {
 	if !t.threads {
 		return t.scan(pid, to)
 	}
+	return t.childrenOf(pid, 0, to)
+}
+
+// childrenOf is children of a process that has that many threads, 0 if that is not known.
+func (t *tree) childrenOf(pid, threads int, to []int) ([]int, error) {
+	if threads == 1 {
+		// Most have one, and its number is theirs.
+		to, err := t.list(pid, pid, to)
+		return to, unlessGone(err)
+	}
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err == nil {
 		defer dir.Close()
-		var threads []string
-		threads, err = dir.Readdirnames(-1)
-		for _, name := range threads {
+		var names []string
+		names, err = dir.Readdirnames(-1)
+		for _, name := range names {
 			thread, _ := strconv.Atoi(name)
 			var listErr error
 			if to, listErr = t.list(pid, thread, to); exhausted(listErr) {
@@ -71,10 +81,15 @@ func (t *tree) children(pid int, to []int) ([]int, error) {
 			}
 		}
 	}
+	return to, unlessGone(err)
+}
+
+// unlessGone takes an error for none that says that there is no such process any more.
+func unlessGone(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-		err = nil
+		return nil
 	}
-	return to, err
+	return err
 }
 
 func (t *tree) list(pid, thread int, to []int) ([]int, error) {
@@ -124,24 +139,6 @@ func (t *tree) all() (map[int]procStat, error) {
 		}
 	}
 	return all, err
-}
-
-// below calls do for every live process below pid, with what was known of it then, parents first.
-func (t *tree) below(pid int, do func(process, procStat)) {
-	var next []int
-	next, _ = t.children(pid, next)
-	// A process that forks while it is read may be read again under another number; a bound keeps
-	// that from going on for ever. Whoever must find all looks again.
-	for looked := 0; len(next) > 0 && looked < 1<<16; looked++ {
-		pid := next[0]
-		next = next[1:]
-		stat, err := readStat(pid, &t.buf)
-		if err != nil || stat.dead() {
-			continue
-		}
-		do(process{pid, stat.start}, stat)
-		next, _ = t.children(pid, next)
-	}
 }
 
 // signal sends signals to a process, unless its pid has become another one's. Where the kernel has

@@ -104,20 +104,20 @@ func TestMarks_AreInherited(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 16)
-	if run, ok := m.of(child, &buf); !ok || run != 4711 {
+	if run, ok, _ := m.of(child, &buf); !ok || run != 4711 {
 		t.Errorf("the mark of a grandchild is %d, %v, want 4711", run, ok)
 	}
-	if run, ok := m.of(os.Getpid(), &buf); !ok || run != 4712 {
+	if run, ok, _ := m.of(os.Getpid(), &buf); !ok || run != 4712 {
 		t.Errorf("the mark of this process is %d, %v, want 4712", run, ok)
 	}
 	other := marks{base: m.base ^ 1<<40, hard: m.hard}
-	if run, ok := other.of(child, &buf); ok {
+	if run, ok, _ := other.of(child, &buf); ok {
 		t.Errorf("another warden takes the mark for its own, of run %d", run)
 	}
-	if run, ok := m.of(1, &buf); ok {
+	if run, ok, _ := m.of(1, &buf); ok {
 		t.Errorf("PID 1 has the mark of run %d", run)
 	}
-	if run, ok := (marks{}).of(child, &buf); ok {
+	if run, ok, _ := (marks{}).of(child, &buf); ok {
 		t.Errorf("without marks there is one of run %d", run)
 	}
 	if err := (marks{base: 1 << 33, hard: 1}).set(1); err == nil {

@@ -133,8 +133,8 @@ type (
 
 	strayMessage struct {
 		pid  int32
-		late bool // its run is known, and was said to have ended
-		name string
+		why  strayReason
+		name string // "" if that is not known
 	}
 )
 
@@ -146,6 +146,15 @@ const (
 	failedLate                 // its lease was about to end
 	failedEnded                // the daemon had asked for its end
 	failedNice                 // setpriority(2) was refused
+)
+
+// A strayReason is why a process is no live run's.
+type strayReason uint8
+
+const (
+	strayUnmarked strayReason = iota // it shows no sign of any
+	strayHidden                      // it may not be looked at
+	strayLate                        // its run is known, and was said to have ended
 )
 
 // A spec is what is executed.

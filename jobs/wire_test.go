@@ -38,7 +38,7 @@ func samples() []message {
 		failedMessage{1, failedExec, uint32(unix.E2BIG)},
 		failedMessage{1, failedNice, uint32(unix.EACCES)},
 		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
-		strayMessage{4711, true, "a b\x00"},
+		strayMessage{4711, strayLate, "a b\x00"},
 	}
 }
 
