@@ -44,11 +44,11 @@ func (s *server) refresh() {
 				break
 			}
 			s.lookAt(w.list[w.next])
-			if w.next++; s.ration.spent() {
+			if w.next++; s.ration.sweepSpent() {
 				return
 			}
 		}
-		if !w.again || s.ration.spent() {
+		if !w.again || s.ration.sweepSpent() {
 			return
 		}
 	}

@@ -25,15 +25,18 @@ const (
 type ration struct {
 	pass, note time.Duration // of a round
 
-	until, noteUntil time.Duration // of this one, on CLOCK_BOOTTIME
+	until, sweepUntil, noteUntil time.Duration // of this one, on CLOCK_BOOTTIME
 }
 
 func (r *ration) begin() {
 	now := boottime()
-	r.until, r.noteUntil = now+r.pass, now+r.note
+	r.until, r.sweepUntil, r.noteUntil = now+r.pass, now+r.pass/2, now+r.note
 }
 
 func (r *ration) spent() bool { return boottime() >= r.until }
+
+// sweepSpent is spent for sweeps, which leave half of the time to the walks.
+func (r *ration) sweepSpent() bool { return boottime() >= r.sweepUntil }
 
 // noteSpent is spent for looks before a signal, which take no step then.
 func (r *ration) noteSpent() bool { return boottime() >= r.noteUntil }
