@@ -126,11 +126,20 @@ func hangingProgram(t *testing.T) (path string, free func()) {
 	return path, func() { f.Close() }
 }
 
+// hangingExec is a program that shows this only to the kernel: its interpreter is a script whose interpreter
+// is on that file system.
+func hangingExec(t *testing.T) (path string, free func()) {
+	t.Helper()
+	path, free = hangingProgram(t)
+	path = writeFile(t, "script", "#!"+path+"\n", 0o755)
+	return writeFile(t, "outer", "#!"+path+"\n", 0o755), free
+}
+
 // An exec that hangs holds up nothing but starts. The deadlines of others are kept, its own is too, and
 // what was to be started after it is not, once its time is over.
 func TestWarden_HangingExec(t *testing.T) {
 	w := startWarden(t)
-	path, free := hangingProgram(t)
+	path, free := hangingExec(t)
 	defer free()
 	in := func(args ...string) Command {
 		cmd := command(args...)
@@ -196,7 +205,7 @@ func TestWarden_HangingExecIsNoShelter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, free := hangingProgram(t)
+	path, free := hangingExec(t)
 	defer free()
 	run, _ := testRun(t)
 	cmd := command(path)

@@ -72,14 +72,14 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 	if outcome, reason, over := endOf(ctx, run.Kill); over {
 		return Result{Outcome: outcome, Reason: reason, Ended: time.Now()}
 	}
-	s, err := c.spec(ctx, run)
+	s, err := c.prepare(ctx, run)
 	if err == nil {
 		var result Result
 		if result, err = c.start(ctx, run, s); err == nil {
 			return result
 		}
 	}
-	result := Result{Outcome: Failed, Reason: err.Error(), Ended: time.Now()}
+	result := Result{Outcome: Failed, Reason: err.Error(), Ended: time.Now(), Unstarted: errors.Is(err, errUnstarted)}
 	if outcome, reason, over := endOf(ctx, run.Kill); over && errors.Is(err, errNotStarted) {
 		result.Outcome, result.Reason = outcome, reason
 	} else if errors.Is(err, errTooLate) {
@@ -90,6 +90,9 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 
 // start sees the program through. The error is why it was not started.
 func (c Command) start(ctx context.Context, run Run, s *spec) (result Result, err error) {
+	if run.overdue() {
+		return Result{}, fmt.Errorf("start %q: %w", c.Args[0], errOverdue)
+	}
 	through := c.runHere
 	if c.Warden != nil {
 		through = c.runInWarden
@@ -104,10 +107,21 @@ func (c Command) start(ctx context.Context, run Run, s *spec) (result Result, er
 		result, err = through(ctx, run, s)
 	}
 	if err != nil {
-		s.as.looking(func() { err = explain(err, s) })
-		err = fmt.Errorf("start %q: %w", c.Args[0], err)
+		err = fmt.Errorf("start %q: %w", c.Args[0], c.explained(ctx, run, s, err))
 	}
 	return result, err
+}
+
+// explained is the error in words, if there is a file system that can be asked for them.
+func (c Command) explained(ctx context.Context, run Run, s *spec, err error) error {
+	if _, ok := errors.AsType[unix.Errno](err); !ok {
+		return err
+	}
+	var words error
+	if c.aside(ctx, run, func() error { s.as.looking(func() { words = explain(err, s) }); return nil }) != nil {
+		return err
+	}
+	return words
 }
 
 // runHere starts the program as a child of this process.

@@ -62,7 +62,7 @@ func decode(b []byte) (message, error) {
 	var m message
 	switch kind(b[0]) {
 	case kindStart:
-		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), output: r.flag(), specLen: r.uint32()}
+		s := startMessage{run: r.run(), lease: r.lease(), startBy: r.duration(), grace: r.duration(), output: r.flag(), specLen: r.uint32()}
 		s.spec = r.all()
 		m = s
 		if s.specLen > maxSpec || len(s.spec) > 0 && len(s.spec) != int(s.specLen) {
@@ -90,12 +90,14 @@ func decode(b []byte) (message, error) {
 	case kindStarted:
 		m = startedMessage{r.run(), int32(r.uint32()), r.duration()}
 	case kindFailed:
-		m = failedMessage{r.run(), failure(r.byte(uint8(failedNice))), r.uint32()}
+		m = failedMessage{r.run(), failure(r.byte(uint8(failedBehind))), r.uint32()}
 	case kindEnded:
 		m = endedMessage{
 			r.run(), r.uint32(), r.duration(), endedBy(r.byte(uint8(byDeadline))), r.flag(),
 			usage{r.duration(), int64(r.uint64())},
 		}
+	case kindHangs:
+		m = hangsMessage{r.run()}
 	case kindStray:
 		m = strayMessage{int32(r.uint32()), strayReason(r.byte(uint8(strayLate))), string(r.all())}
 	}

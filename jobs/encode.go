@@ -9,7 +9,7 @@ import (
 
 func (m startMessage) append(to []byte) []byte {
 	to = appendRun(to, kindStart, m.run)
-	to = appendInstants(to, m.lease.term, m.lease.kill, m.grace)
+	to = appendInstants(to, m.lease.term, m.lease.kill, m.startBy, m.grace)
 	to = append(to, flag(m.output))
 	to = binary.LittleEndian.AppendUint32(to, m.specLen)
 	return append(to, m.spec...)
@@ -30,6 +30,8 @@ func (m endMessage) append(to []byte) []byte {
 
 func (m pingMessage) append(to []byte) []byte { return appendRun(to, kindPing, runID(m.seq)) }
 func (m pongMessage) append(to []byte) []byte { return appendRun(to, kindPong, runID(m.seq)) }
+
+func (m hangsMessage) append(to []byte) []byte { return appendRun(to, kindHangs, m.run) }
 
 func (m readyMessage) append(to []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(to, byte(kindReady)), m.marks)

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +17,43 @@ func (s *server) startNext() {
 		r := s.queue[0]
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
-		s.starting = r
+		s.starting, s.given, s.told = r, boottime(), false
 		s.spawner.give(r.job)
+	}
+}
+
+// startLimit is the instant at which a run is not started any more, [never] if there is none or it has
+// started, and why: its start deadline, or that an exec hangs, its own or the one that it waits for. Without
+// the latter a file system that does not answer would end all starts of the host.
+func (s *server) startLimit(r *served) (at time.Duration, why failure) {
+	if r.pid != 0 || r.refused != nil {
+		return never, 0
+	}
+	at, why = never, failedOverdue
+	if r.startBy != 0 {
+		at = r.startBy
+	}
+	switch {
+	case s.starting == nil:
+	case r == s.starting && s.given+s.startPatience < at:
+		at, why = s.given+s.startPatience, failedHung
+	case r != s.starting && max(r.asked+s.startPatience, s.given+s.hangsAfter) < at:
+		at, why = max(r.asked+s.startPatience, s.given+s.hangsAfter), failedBehind
+	}
+	return at, why
+}
+
+// limitStarts refuses what cannot be started in time, and tells of an exec that hangs.
+func (s *server) limitStarts(now time.Duration) {
+	for _, r := range s.runs {
+		if at, why := s.startLimit(r); now >= at {
+			r.refused = &why
+			r.life.ask(now, -1)
+		}
+	}
+	if s.starting != nil && !s.told && now >= s.given+s.hangsAfter {
+		s.told = true
+		s.post(hangsMessage{s.starting.id})
 	}
 }
 
@@ -42,16 +78,21 @@ func (s *server) spawned(j *job) {
 				r.family.adopt(orph)
 			}
 		}
-		s.post(startedMessage{r.id, int32(j.pid), j.at})
+		if r.refused == nil {
+			s.post(startedMessage{r.id, int32(j.pid), j.at})
+		}
 	}
-	r.job.spec = nil
+	r.job.spec, r.job.struck = nil, false
 }
 
 // notStarted says that a run whose end came first was not begun.
 func (s *server) notStarted(r *served) {
 	delete(s.runs, r.id)
 	why := failedEnded
-	if r.life.stage == running || r.life.by == byDeadline {
+	switch {
+	case r.refused != nil:
+		why = *r.refused
+	case r.life.stage == running || r.life.by == byDeadline:
 		why = failedLate
 	}
 	s.post(failedMessage{run: r.id, why: why})
@@ -72,6 +113,7 @@ func (s *server) settle() {
 	}
 	s.refresh()
 	now := boottime()
+	s.limitStarts(now)
 	for _, r := range s.runs {
 		switch {
 		case r.pid == 0:
@@ -122,10 +164,14 @@ func (s *server) stopStart(r *served) {
 		return
 	}
 	r.told = killing
+	if r.job.struck {
+		return // it ends with that, if it can
+	}
 	children, _ := s.orphans.tree.forked(r.job.thread, nil)
 	for _, pid := range children {
 		if s.mains[pid] == nil {
 			_ = unix.Kill(pid, unix.SIGKILL) // its own child: the number cannot be another's
+			r.job.struck = true
 		}
 	}
 }
@@ -140,6 +186,10 @@ func (s *server) finish(r *served) {
 	}
 	delete(s.mains, r.pid)
 	delete(s.runs, r.id)
+	if r.refused != nil {
+		s.post(failedMessage{run: r.id, why: *r.refused})
+		return
+	}
 	s.post(endedMessage{
 		run: r.id, status: uint32(status), at: boottime(), by: r.life.by,
 		killed: r.told == killing, usage: r.usage.add(used),

@@ -18,7 +18,7 @@ import (
 )
 
 // poorVariable takes from a warden what not every kernel has: "lists" of children, "marks"; or the "time"
-// to look at more than one process in a round.
+// to look at more than one process in a round, or "patience" with what hangs.
 const poorVariable = "JOBS_TEST_WITHOUT"
 
 // servePoorly is ServeWarden without something.
@@ -36,6 +36,8 @@ func servePoorly(without string) int {
 		s.orphans.marks, s.spawner.marks = marks{}, marks{}
 	case "time":
 		s.ration = ration{}
+	case "patience":
+		s.hangsAfter, s.startPatience = 100*time.Millisecond, 500*time.Millisecond
 	}
 	if !s.serve() {
 		return 1

@@ -37,6 +37,11 @@ type Run struct {
 	// fails the rest is discarded.
 	Output io.Writer
 
+	// StartBy is when it must have begun, as a reading of CLOCK_BOOTTIME (clock_gettime(2)); zero is at any
+	// time. A [Command] whose program could not be started by then is not started: its result is
+	// Unstarted. Other handlers begin at once, and ignore it.
+	StartBy time.Duration
+
 	// Kill is closed when nothing of the attempt may live any longer, whatever grace it was
 	// given before: its lease is about to end. Nil never closes.
 	Kill <-chan struct{}

@@ -61,6 +61,11 @@ func (l *link) hear(m message) error {
 			wd.ended, wd.at = &m, onTheWall(m.at)
 			wd.finish()
 		}
+	case hangsMessage:
+		if wd := l.find(m.run, false); wd != nil {
+			l.log.Warn("start hangs", "run", wd.run, "reason", "exec does not come back: a file system does not answer",
+				"effect", "later starts of this host wait for it, "+startPatience.String()+" at most")
+		}
 	case strayMessage:
 		if m.why == strayLate {
 			l.log.Error("process outlived its run", "pid", m.pid, "name", m.name, "effect", "it was killed")

@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 		showAProcess()
 	case "loop":
 		turnTheLoop()
+	case "behind":
+		waitBehind()
 	case "adopt":
 		adoptOrphans()
 	case "cgroup":

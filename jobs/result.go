@@ -38,6 +38,10 @@ type Result struct {
 	// started or there is none.
 	ExitCode *int
 
+	// Unstarted tells of one that failed because it could not be started in time, by Run.StartBy or because
+	// this host starts nothing at the moment. No program was executed.
+	Unstarted bool
+
 	// Attempt is the number of the attempt, as [Retry] sets it; 0: the one that the run began with.
 	Attempt int
 

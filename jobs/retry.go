@@ -50,7 +50,8 @@ func (r Retry) Run(ctx context.Context, run Run) Result {
 			started = result.Started
 		}
 		result.Started = started
-		if result.Outcome != Failed || n > r.Retries {
+		run.StartBy = 0 // of the first: with it the run has begun
+		if result.Outcome != Failed || result.Unstarted || n > r.Retries {
 			return result
 		}
 		if outcome, reason, over := endOf(ctx, run.Kill); over {

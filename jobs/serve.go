@@ -81,6 +81,7 @@ func newServer(conn int) (*server, error) {
 		conn: conn, timer: timer, bell: bell, spawner: newSpawner(marks, null, bell),
 		runs: map[runID]*served{}, mains: map[int]*served{},
 		orphans: newOrphans(marks, bell), ration: ration{pass: passTime, note: noteTime},
+		hangsAfter: hangsAfter, startPatience: startPatience,
 		packet: make([]byte, maxPacket),
 	}
 	s.listen()

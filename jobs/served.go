@@ -17,9 +17,12 @@ type served struct {
 	id      runID
 	run     string // ROTA_RUN
 	life    life
-	told    stage // whose signals were sent
-	job     *job  // what the spawner gets
-	pid     int   // of the main process; 0 until it is started
+	told    stage         // whose signals were sent
+	job     *job          // what the spawner gets
+	startBy time.Duration // see [Run]
+	asked   time.Duration // when it came to the warden
+	refused *failure      // it is not to start, or is not to have started, for this reason
+	pid     int           // of the main process; 0 until it is started
 	members members
 	family  *family // of members, if no cgroup stands in for it
 	usage   usage   // of orphans that have ended

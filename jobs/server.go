@@ -21,6 +21,9 @@ const (
 	// user's process, or one that hangs in the kernel.
 	lastPatience = 10 * time.Second
 
+	// startPatience is how long an exec may take, and how long a start waits for that of another run.
+	startPatience = 10 * time.Second
+
 	// collectEvery is after how many rounds of the loop the heap is looked at, collectAbove by how much
 	// it may have grown by then, in bytes, and collectBusy the same while there is more to do than a
 	// round has time for: the collector's threads have no more priority than others.
@@ -47,8 +50,12 @@ type server struct {
 	died  atomic.Bool // a child has ended since the loop looked
 
 	spawner  *spawner
-	queue    []*served // to be started
-	starting *served   // what the spawner has
+	queue    []*served     // to be started
+	starting *served       // what the spawner has,
+	given    time.Duration // since when,
+	told     bool          // and whether the daemon knows that it hangs
+
+	hangsAfter, startPatience time.Duration // the constants, but in tests
 
 	runs    map[runID]*served
 	mains   map[int]*served // by main process
@@ -139,7 +146,7 @@ func (s *server) wait() {
 // not say when it ends, if it is not the warden's own child.
 func (s *server) busy() bool {
 	for _, r := range s.runs {
-		if r.life.exited || r.life.stage == killing {
+		if r.life.exited || r.life.stage == killing && !r.job.struck {
 			return true
 		}
 	}
@@ -164,6 +171,12 @@ func (s *server) arm() {
 	var next time.Duration
 	for _, r := range s.runs {
 		next = earlier(next, r.life.wake())
+		if at, _ := s.startLimit(r); at != never {
+			next = earlier(next, at)
+		}
+	}
+	if s.starting != nil && !s.told {
+		next = earlier(next, s.given+s.hangsAfter)
 	}
 	if next == s.armed || next == never {
 		return

@@ -55,6 +55,8 @@ type job struct {
 	output int // a descriptor, closed by the spawner; -1: /dev/null
 	thread int // that forks it, once it was given to one
 
+	struck bool // its child was killed while it was to become the program; the server's alone
+
 	// What may change until exec.
 	kill atomic.Int64 // see [Deadlines]
 	stop atomic.Bool  // its end was asked for

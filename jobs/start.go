@@ -20,6 +20,28 @@ import (
 // installer's rename and a compiler's last write are over by then.
 const busyPause = 100 * time.Millisecond
 
+// errUnstarted: the time for a start was over before it could be tried, or had come to anything.
+var errUnstarted = errors.New("not started")
+
+// overdue tells whether a run's StartBy has come.
+func (run Run) overdue() bool { return run.StartBy != 0 && boottime() >= run.StartBy }
+
+// prepare finds out what there is to execute, for as long as the run may be waited for.
+func (c Command) prepare(ctx context.Context, run Run) (*spec, error) {
+	var s *spec
+	err := c.aside(ctx, run, func() (err error) {
+		s, err = c.spec(ctx, run)
+		return err
+	})
+	switch {
+	case errors.Is(err, errUnstarted):
+		return nil, fmt.Errorf("start %q: %w", c.Args[0], err)
+	case err != nil:
+		return nil, err
+	}
+	return s, nil
+}
+
 // spec is what there is to execute. The error says which of the names in the table cannot be.
 func (c Command) spec(ctx context.Context, run Run) (*spec, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
@@ -36,7 +58,11 @@ func (c Command) spec(ctx context.Context, run Run) (*spec, error) {
 	}
 	s := &spec{run: run.ID, dir: dir, args: c.Args, umask: c.Umask, nice: c.Nice}
 	if err = c.surround(ctx, s, run); err == nil {
-		s.as.looking(func() { s.path, err = findProgram(name, dir, lookup(s.env, "PATH")) })
+		s.as.looking(func() {
+			if s.path, err = findProgram(name, dir, lookup(s.env, "PATH")); err == nil {
+				s.touch()
+			}
+		})
 	}
 	if ctx.Err() != nil {
 		return nil, errNotStarted // whatever else it met on the way

@@ -17,6 +17,16 @@ var (
 	// errTooLate: its last instant had come before its turn to start did.
 	errTooLate = fmt.Errorf("%w: it was about to end before the program could be started", ErrLost)
 
+	// errOverdue: its StartBy came before it could be started.
+	errOverdue = fmt.Errorf("%w: its start deadline came first", errUnstarted)
+
+	// errExecHung: the warden has killed what was to become the program. The directory, the program or
+	// its interpreter is on a file system that does not answer; or what these are loaded with.
+	errExecHung = fmt.Errorf("%w: exec has not come back for %v and was killed: a file system does not answer", errUnstarted, startPatience)
+
+	// errBehind: this host starts nothing while the exec of another run cannot even be killed.
+	errBehind = fmt.Errorf("%w: it has waited for %v for another run's exec, which hangs: see the log", errUnstarted, startPatience)
+
 	// errUnvouched: its last instant came, and nobody had moved it.
 	errUnvouched = fmt.Errorf("%w: the daemon did not vouch for the run any longer", ErrLost)
 )
@@ -34,7 +44,9 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 	defer out.finish()
 	s.own(write)
 	term, kill, moved := run.Deadlines.At()
-	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{lease: leaseTimes{term, kill}, grace: c.KillGrace})
+	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
+		lease: leaseTimes{term, kill}, startBy: run.StartBy, grace: c.KillGrace,
+	})
 	if err != nil {
 		return Result{}, errors.Join(err, closeFile(write))
 	}
@@ -72,6 +84,12 @@ func (c Command) tended(ctx context.Context, run Run, s *spec, wd *ward) (Result
 			return Result{}, errTooLate
 		case failedEnded:
 			return Result{}, errNotStarted
+		case failedOverdue:
+			return Result{}, errOverdue
+		case failedHung:
+			return Result{}, errExecHung
+		case failedBehind:
+			return Result{}, errBehind
 		case failedNice:
 			return Result{}, &niceError{*s.nice, syscall.Errno(wd.failed.errno)}
 		default:

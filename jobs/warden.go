@@ -60,6 +60,7 @@ type WardenOptions struct {
 // The program must call [IsWarden] first thing in main. A Warden is safe for concurrent use.
 type Warden struct {
 	log     *slog.Logger
+	asides  asides
 	closing chan struct{}
 	close   sync.Once
 	work    sync.WaitGroup // supervise, wait, burials

@@ -19,6 +19,7 @@ import "time"
 //	failed   exec was refused, or not tried
 //	ended    the last process of a run is gone
 //	stray    a process has come to the warden that belongs to no run, or to one that has ended
+//	hangs    an exec has not come back for a while
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
@@ -35,7 +36,9 @@ import "time"
 //	the connection fails after a   it may have been read or not: the run is lost, and is not started
 //	start was sent                 again; one that was not sent goes to the next warden
 //	a descriptor did not arrive    failed, with EMFILE
-//	exec hangs                     later starts wait, nothing else does; see spawner
+//	exec hangs                     later starts wait, nothing else does; after startPatience it is killed, and
+//	                               those that have waited for as long are failed; see server.startLimit
+//	a start deadline comes first   failed; an exec that is under way is killed before
 //	a deadline comes before exec   failed; while exec is under way SIGKILL, which is ended
 //	a move comes too late          it changes nothing: see life
 //	the daemon's clock and the     there is one, CLOCK_BOOTTIME, for both
@@ -71,6 +74,7 @@ const (
 	kindFailed
 	kindEnded
 	kindStray
+	kindHangs
 	kindPong
 )
 
@@ -82,10 +86,11 @@ type runID uint32
 
 type (
 	startMessage struct {
-		run    runID
-		lease  leaseTimes
-		grace  time.Duration // for what the main process leaves behind
-		output bool          // the first descriptor is its output; else it has none
+		run     runID
+		lease   leaseTimes
+		startBy time.Duration // see [Run]
+		grace   time.Duration // for what the main process leaves behind
+		output  bool          // the first descriptor is its output; else it has none
 		// spec is the encoded [spec]. One that does not fit into the packet comes in the last
 		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
 		spec    []byte
@@ -109,6 +114,7 @@ type (
 	pingMessage  struct{ seq uint32 }
 	pongMessage  struct{ seq uint32 }
 	readyMessage struct{ marks uint64 } // the range of the warden's marks, see marks
+	hangsMessage struct{ run runID }
 
 	startedMessage struct {
 		run runID
@@ -142,10 +148,13 @@ type (
 type failure uint8
 
 const (
-	failedExec  failure = iota // execve(2), or what comes before it in the child, was refused
-	failedLate                 // its lease was about to end
-	failedEnded                // the daemon had asked for its end
-	failedNice                 // setpriority(2) was refused
+	failedExec    failure = iota // execve(2), or what comes before it in the child, was refused
+	failedLate                   // its lease was about to end
+	failedEnded                  // the daemon had asked for its end
+	failedNice                   // setpriority(2) was refused
+	failedOverdue                // its start deadline had come
+	failedHung                   // exec did not come back
+	failedBehind                 // that of another run did not
 )
 
 // A strayReason is why a process is no live run's.

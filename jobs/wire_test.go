@@ -25,7 +25,7 @@ func samples() []message {
 		as: &identity{0, 1<<32 - 2, []uint32{0, 4, 1<<32 - 2}}, umask: new(0o777), nice: new(-20),
 	}).encode()
 	return []message{
-		startMessage{run: 1, lease: leaseTimes{2, 3}, grace: never, output: true, spec: body, specLen: uint32(len(body))},
+		startMessage{run: 1, lease: leaseTimes{2, 3}, startBy: 4, grace: never, output: true, spec: body, specLen: uint32(len(body))},
 		startMessage{run: 2, spec: slate, specLen: uint32(len(slate))},
 		startMessage{run: math.MaxUint32, lease: leaseTimes{}, grace: 0, specLen: maxSpec, spec: []byte{}},
 		moveMessage{{1, leaseTimes{2, 3}}, {math.MaxUint32, leaseTimes{never, -1}}},
@@ -37,6 +37,8 @@ func samples() []message {
 		startedMessage{1, math.MaxInt32, time.Hour},
 		failedMessage{1, failedExec, uint32(unix.E2BIG)},
 		failedMessage{1, failedNice, uint32(unix.EACCES)},
+		failedMessage{1, failedBehind, 0},
+		hangsMessage{1},
 		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
 		strayMessage{4711, strayLate, "a b\x00"},
 	}
@@ -70,14 +72,14 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 
 func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 	badFlag := startMessage{run: 1, output: true}.append(nil)
-	badFlag[1+4+3*8] = 2
+	badFlag[1+4+4*8] = 2
 	for name, packet := range map[string][]byte{
 		"no kind":                   {0},
 		"a kind above the last":     {byte(kindPong) + 1, 0, 0, 0, 0},
 		"a flag of 2":               badFlag,
 		"a program above the bound": startMessage{run: 1, specLen: maxSpec + 1}.append(nil),
 		"a program of other length": startMessage{run: 1, specLen: 3, spec: []byte("ab")}.append(nil),
-		"an unknown failure":        failedMessage{1, failedNice + 1, 0}.append(nil),
+		"an unknown failure":        failedMessage{1, failedBehind + 1, 0}.append(nil),
 		"an unknown end":            endedMessage{by: byDeadline + 1}.append(nil),
 		"a run beyond 32 bits":      append([]byte{byte(kindMove)}, bytes.Repeat([]byte{0xff}, moveLen)...),
 	} {

@@ -115,6 +115,16 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 	return errs
 }
 
+// startBy is a run's start deadline on this host's clock, 0 if it has none: what waited for its lock, or is
+// run again, starts late by its policy. A start that is refused for it ends the run as failed: the tick is
+// claimed, and too late for anybody else.
+func (s *Scheduler) startBy(g *ledger.Grant) time.Duration {
+	if g.Claim.Deadline.IsZero() || g.Found == ledger.FoundWait || g.Found == ledger.FoundRerun {
+		return 0
+	}
+	return s.keeper.Now().Boottime() + g.Claim.Deadline.Sub(s.clock.Now())
+}
+
 // killMargin is how long before the trust deadline the last process of a run must be killed,
 // so that it is dead by then: 5 % of the lease, at least 50 ms.
 func killMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }

@@ -15,6 +15,33 @@ func boot(o *Options) {
 	o.Boottime = func() time.Duration { return 1000*time.Hour + time.Since(began) }
 }
 
+// A handler is told by when it must have begun: by the start deadline, unless a policy lets the tick start
+// later.
+func TestScheduler_StartDeadlineOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		var opt Options
+		got := make(chan time.Duration, 10) // from the tick on; 0: at any time
+		j := job(t, "work", "* * * * *", jobs.Func(func(ctx context.Context, run jobs.Run) error {
+			if run.StartBy == 0 {
+				got <- 0
+			} else {
+				got <- time.Now().Add(run.StartBy - opt.Boottime()).Sub(run.Tick).Round(time.Second)
+			}
+			select {
+			case <-time.After(90 * time.Second):
+			case <-ctx.Done():
+			}
+			return nil
+		}))
+		j.StartDeadline, j.Overlap = 20*time.Second, OverlapQueue
+		f.start("h0", func(o *Options) { boot(o); opt = *o }, j)
+		if first, second := <-got, <-got; first != 20*time.Second || second != 0 {
+			t.Errorf("a run in time must begin %s after its tick, one that waited %s; want 20s, at any time", first, second)
+		}
+	})
+}
+
 // A run's deadlines are set when it starts, move with every renewal, and stay when renewals fail; the
 // handler's own notice comes at the first of them. (TTL 10 s, so trusted for 9.898 s, killed 500 ms
 // before that; the loss grace is 1 s.)

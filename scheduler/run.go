@@ -96,6 +96,7 @@ func (s *Scheduler) execute(r *run) {
 			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
 			Namespace: s.opt.Namespace, Config: s.opt.Config,
 			Output: tee{output, lines}, Kill: r.kill, Deadlines: &r.deadlines,
+			StartBy: s.startBy(&r.grant),
 		})
 		_ = lines.Close()
 		result <- res
