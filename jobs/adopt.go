@@ -3,6 +3,8 @@
 package jobs
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -28,15 +30,19 @@ func reapAdopted(t *tree) (found bool) {
 	children, _ := t.children(os.Getpid(), nil)
 	var own map[int]bool
 	for _, pid := range children {
-		if stat, err := readStat(pid, &t.buf); err != nil || !stat.dead() {
+		// One that /proc hides may be dead or not.
+		if stat, err := readStat(pid, &t.buf); err == nil && !stat.dead() {
 			continue
 		}
 		if own == nil {
-			own = ownChildren()
+			var err error
+			if own, err = ownChildren(); err != nil {
+				return false // whose they are cannot be told now
+			}
 		}
 		if !own[pid] {
-			reap(pid)
-			found = true
+			_, _, ok := reap(pid)
+			found = found || ok
 		}
 	}
 	return found
@@ -44,16 +50,24 @@ func reapAdopted(t *tree) (found bool) {
 
 // ownChildren are the processes that this one holds a pidfd of: package os opens one with each that it
 // starts, in the same system call, and closes it once it has waited for it (CLONE_PIDFD in clone(2)).
-func ownChildren() map[int]bool {
+//
+// With an error there may be others: whoever takes what is not his own does nothing then.
+func ownChildren() (map[int]bool, error) {
 	own := map[int]bool{}
-	fds, _ := os.ReadDir("/proc/self/fd")
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return own, err
+	}
 	for _, fd := range fds {
 		// anon_inode:[pidfd], since Linux 6.9 pidfd:[1234]
 		target, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err != nil || !strings.Contains(target, "pidfd") {
-			continue
+		var info []byte
+		if err == nil && strings.Contains(target, "pidfd") {
+			info, err = os.ReadFile("/proc/self/fdinfo/" + fd.Name())
 		}
-		info, _ := os.ReadFile("/proc/self/fdinfo/" + fd.Name()) // "" if it was closed meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // that one was closed meanwhile
+			return own, err
+		}
 		for line := range strings.Lines(string(info)) {
 			if number, ok := strings.CutPrefix(line, "Pid:"); ok {
 				if pid, err := strconv.Atoi(strings.TrimSpace(number)); err == nil {
@@ -62,5 +76,13 @@ func ownChildren() map[int]bool {
 			}
 		}
 	}
-	return own
+	return own, nil
+}
+
+// warnOfHiding says that /proc hides processes from this user, if it does: PID 1 is there, and another user's.
+func (w *Warden) warnOfHiding() {
+	if _, err := readStat(1, new(make([]byte, 4<<10))); err != nil && !exhausted(err) {
+		w.log.Warn("processes are hidden", "err", err, "effect", "a process of a run that becomes another user's, by way of a setuid "+
+			"program, is not found once it has left its group and its parents", "remedy", "mount /proc without hidepid, or with its gid= the daemon's group")
+	}
 }

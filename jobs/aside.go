@@ -75,6 +75,7 @@ func (c Command) aside(ctx context.Context, run Run, look func() error) error {
 	}
 	slow := time.NewTimer(hangsAfter)
 	defer slow.Stop()
+	ended := ctx.Done()
 	for {
 		select {
 		case err := <-done:
@@ -83,7 +84,7 @@ func (c Command) aside(ctx context.Context, run Run, look func() error) error {
 			c.Warden.tellHangs(run, errFilesHang)
 		case <-overdue:
 			return abandon(errFilesHangFirst)
-		case <-ctx.Done():
+		case <-ended:
 			return abandon(errNotStarted)
 		case <-run.Kill:
 			return abandon(errNotStarted)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // bury does what a warden that is lost can no longer do: it kills its runs. The error says that it could
@@ -17,11 +19,7 @@ func (w *Warden) bury(l *link) error {
 	_ = l.proc.Kill()
 	l.disconnect()
 	defer l.giveUp()
-	dead := make(chan struct{})
-	w.work.Go(func() {
-		_, _ = l.proc.Wait()
-		close(dead)
-	})
+	ended := l.ended
 	left := leftovers{tree: newTree(), warden: l.proc.Pid, marks: l.marks, runs: l.runNames(), environs: newEnvirons()}
 	closing := w.closing
 	var over <-chan time.Time
@@ -34,8 +32,8 @@ func (w *Warden) bury(l *link) error {
 			return nil
 		}
 		select {
-		case <-dead:
-			dead, left.warden = nil, 0 // the number may be anybody's from here on
+		case <-ended:
+			ended, left.warden = nil, 0 // the number may be anybody's from here on
 		case <-closing:
 			closing, over = nil, time.After(buryPatience)
 		case <-over:
@@ -64,15 +62,23 @@ func (l *leftovers) killOnce() (found bool) {
 	if err != nil {
 		return true // it has not seen that there is none
 	}
-	own := ownChildren()
+	own, err := ownChildren()
+	if err != nil {
+		return true
+	}
 	left := map[int]bool{}
 	below := map[int][]int{}
 	for pid, stat := range all {
 		below[stat.parent] = append(below[stat.parent], pid)
-		if pid == l.warden || !own[pid] && l.isLeft(pid, stat) {
+		if pid == l.warden {
 			left[pid] = true
+		} else if !own[pid] {
+			is, err := l.isLeft(pid, stat)
+			left[pid] = is
+			found = found || err != nil
 		}
 	}
+	maps.DeleteFunc(left, func(_ int, is bool) bool { return !is })
 	for next := slices.Collect(maps.Keys(left)); len(next) > 0; next = next[1:] {
 		for _, pid := range below[next[0]] {
 			if !left[pid] {
@@ -96,18 +102,49 @@ func (l *leftovers) killOnce() (found bool) {
 	return found
 }
 
-// isLeft tells whether a process was the warden's, by what it shows itself.
-func (l *leftovers) isLeft(pid int, stat procStat) bool {
+// isLeft tells whether a process was the warden's, by what it shows itself. The error is one that says
+// nothing about it.
+func (l *leftovers) isLeft(pid int, stat procStat) (bool, error) {
 	if _, ok, err := l.marks.of(pid, &l.tree.buf); ok || err != nil {
-		return ok
+		return ok, err
 	}
 	if stat.parent != os.Getpid() {
-		return false
+		return false, nil
 	}
-	for _, run := range l.environs.settled(pid, &l.tree.buf).runs {
-		if l.runs[run] {
-			return true
+	env := l.environs.settled(pid, &l.tree.buf)
+	return slices.ContainsFunc(env.runs, func(run string) bool { return l.runs[run] }), env.err
+}
+
+// endStrays kills what came to this process from lost wardens and shows no sign of a run, with all that is
+// below it. Nobody else waits for such children any more, so their numbers are theirs.
+func (w *Warden) endStrays() error {
+	if !w.lost || !w.knowsOwn {
+		return nil
+	}
+	t := newTree()
+	until := time.Now().Add(buryPatience)
+	for pause := pollMin; ; pause = min(2*pause, pollMax) {
+		children, err := t.children(os.Getpid(), nil)
+		own, ownErr := ownChildren() // after it: who was started meanwhile is not in the list
+		found := err != nil || ownErr != nil
+		for _, pid := range children {
+			if found && ownErr != nil || own[pid] {
+				continue
+			}
+			if _, _, e := await(pid); e == alive {
+				found = true
+				t.below(pid, func(p process, _ procStat) { t.signal(p, killSignals) })
+				_ = unix.Kill(pid, unix.SIGKILL)
+			} else if e == reaped {
+				found = true // what was below it comes now
+			}
 		}
+		switch {
+		case !found:
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("processes that came from lost wardens did not die within %v", buryPatience)
+		}
+		time.Sleep(pause)
 	}
-	return false
 }

@@ -164,14 +164,20 @@ func TestCommand_KillAlone(t *testing.T) {
 	})
 }
 
-// A lateContext ends while Run looks at it, and not before the program has ended.
+// A lateContext ends while Run looks at it, and not before the program has ended. Before the program is
+// started, for which Run looks at it first, it does not end.
 type lateContext struct {
 	context.Context
 	programEnded func()
+	started      bool
 	err          error
 }
 
 func (c *lateContext) Done() <-chan struct{} {
+	if !c.started {
+		c.started = true
+		return nil
+	}
 	c.programEnded()
 	c.err = context.Canceled
 	return now()

@@ -37,8 +37,11 @@ func (s *server) startLimit(r *served) (at time.Duration, why failure) {
 	case s.starting == nil:
 	case r == s.starting && s.given+s.startPatience < at:
 		at, why = s.given+s.startPatience, failedHung
-	case r != s.starting && max(r.asked+s.startPatience, s.given+s.hangsAfter) < at:
-		at, why = max(r.asked+s.startPatience, s.given+s.hangsAfter), failedBehind
+	case r != s.starting:
+		// That one is killed, and has had the time to come back, before those that wait are given up.
+		if behind := max(r.asked, s.given+s.hangsAfter) + s.startPatience; behind < at {
+			at, why = behind, failedBehind
+		}
 	}
 	return at, why
 }

@@ -71,8 +71,12 @@ func (l *link) hear(m message) error {
 			l.log.Error("process outlived its run", "pid", m.pid, "name", m.name, "effect", "it was killed")
 			break
 		}
-		l.log.Warn("process escaped its run", "pid", m.pid, "name", m.name,
-			"reason", "it shows no sign of the run that it came from", "effect", "it lives on until the daemon stops")
+		reason := "it shows no sign of the run that it came from"
+		if m.why == strayHidden {
+			reason = "/proc hides it from the daemon's user, and with it whose it is"
+		}
+		l.log.Warn("process escaped its run", "pid", m.pid, "name", m.name, "reason", reason,
+			"effect", "it lives on until the daemon stops")
 	default:
 		return errMalformed
 	}

@@ -44,6 +44,14 @@ func (w *Warden) launch() (*link, error) {
 		_, _ = proc.Wait()
 		return nil, errors.Join(err, ours.Close())
 	}
+	go func() {
+		state, err := proc.Wait()
+		if err == nil && !state.Success() {
+			err = fmt.Errorf("the warden ended with %v: processes of runs may be left", state)
+		}
+		l.exit = err
+		close(l.ended)
+	}()
 	return l, nil
 }
 
@@ -52,18 +60,10 @@ func (w *Warden) launch() (*link, error) {
 func (w *Warden) dismiss(l *link) error {
 	l.fail(errWardenClosed)
 	l.disconnect()
-	ended := make(chan error, 1)
-	go func() {
-		state, err := l.proc.Wait()
-		if err == nil && !state.Success() {
-			err = fmt.Errorf("the warden ended with %v: processes of runs may be left", state)
-		}
-		ended <- err
-	}()
 	select {
-	case err := <-ended:
+	case <-l.ended:
 		l.giveUp()
-		return err
+		return l.exit
 	case <-time.After(closePatience):
 		return errors.Join(fmt.Errorf("the warden did not end within %v", closePatience), w.bury(l))
 	}

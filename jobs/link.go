@@ -38,6 +38,8 @@ var (
 // long the warden has been silent.
 type link struct {
 	proc  *os.Process
+	ended chan struct{} // closed when the process is, and reaped
+	exit  error         // how it ended, if not well; set before
 	marks marks
 	log   *slog.Logger
 	conn  *os.File
@@ -73,7 +75,7 @@ func newLink(conn *os.File, proc *os.Process, log *slog.Logger) (*link, error) {
 	}
 	l := &link{
 		proc: proc, log: log, conn: conn, raw: raw,
-		wake: make(chan struct{}, 1), broken: make(chan struct{}),
+		wake: make(chan struct{}, 1), broken: make(chan struct{}), ended: make(chan struct{}),
 		wards: map[runID]*ward{}, moves: map[runID]leaseTimes{},
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(launchPatience)); err != nil {
@@ -96,15 +98,24 @@ func newLink(conn *os.File, proc *os.Process, log *slog.Logger) (*link, error) {
 
 // fail breaks the link off. The first reason stays.
 func (l *link) fail(why error) {
-	if errors.Is(why, io.EOF) || errors.Is(why, unix.EPIPE) || errors.Is(why, unix.ECONNRESET) {
-		why = errEnded
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.failLocked(why)
+}
+
+func (l *link) failLocked(why error) {
+	if hungUp(why) {
+		why = errEnded
+	}
 	if !l.isBroken() {
 		l.why = why
 		close(l.broken)
 	}
+}
+
+// hungUp tells an error that says that there is nobody at the other end.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
 }
 
 func (l *link) isBroken() bool {
@@ -122,11 +133,18 @@ func (l *link) disconnect() {
 	l.work.Wait()
 }
 
-// giveUp ends the wards that the warden said nothing more about. Their processes are dead.
+// giveUp ends the wards that the warden said nothing more about, after disconnect. Their processes are
+// dead; those of which the warden never heard may have another one.
 func (l *link) giveUp() {
 	l.mu.Lock()
 	wards := l.wards
 	l.wards = map[runID]*ward{}
+	for _, p := range l.out {
+		if p.ward != nil {
+			p.ward.unsent = true
+		}
+	}
+	l.out = nil
 	l.mu.Unlock()
 	for _, wd := range wards {
 		_ = closeFile(wd.memory)
@@ -154,11 +172,12 @@ func (l *link) runNames() map[string]bool {
 	return names
 }
 
-// start sends a start. The error is errBroken if it was not sent, or what the kernel said.
+// start sends a start. The error is errBroken if it was not sent because there is nobody to send it to. Any
+// other one is no exec's, and matches no errno.
 func (l *link) start(s *spec, output *os.File, m startMessage) (*ward, error) {
 	body := s.encode()
 	if len(body) > maxSpec {
-		return nil, unix.E2BIG
+		return nil, unix.E2BIG // what exec would say
 	}
 	var files []*os.File
 	if m.output = output != nil; m.output {
@@ -169,7 +188,7 @@ func (l *link) start(s *spec, output *os.File, m startMessage) (*ward, error) {
 	if len(m.append(nil)) > maxPacket {
 		var err error
 		if memory, err = inMemory(body); err != nil {
-			return nil, err
+			return nil, handOverError(err)
 		}
 		m.spec, files = nil, append(files, memory)
 	}
@@ -185,9 +204,16 @@ func (l *link) start(s *spec, output *os.File, m startMessage) (*ward, error) {
 	case err == nil:
 		l.wards[wd.id] = wd
 		return wd, nil
-	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
+	case hungUp(err):
+		l.failLocked(err) // so that nobody tries it here again
 		return nil, errBroken
 	default:
-		return nil, err
+		return nil, handOverError(err)
 	}
+}
+
+// handOverError is why a run could not be handed to the warden. Its errno is not exec's: too many
+// descriptors on their way (ETOOMANYREFS in sendmsg(2)), no memory.
+func handOverError(err error) error {
+	return fmt.Errorf("hand the run to the warden: %s", err) //nolint:errorlint // see above
 }

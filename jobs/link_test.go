@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -326,5 +327,99 @@ func TestSilence_Look(t *testing.T) {
 		if got.String() != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got.String(), c.want)
 		}
+	}
+}
+
+// fill leaves no room in a connection.
+func (f *fakeWarden) fill() {
+	for send(int(f.link.conn.Fd()), moveMessage{}.append(nil)) == nil {
+	}
+}
+
+// A start that had found no room when its warden was lost is the next one's.
+func TestWarden_HandsOn(t *testing.T) {
+	f, next := newFakeWarden(t), startWarden(t)
+	w := &Warden{log: slog.New(slog.DiscardHandler), closing: make(chan struct{}), changed: make(chan struct{}), link: f.link}
+	f.fill()
+	run, out := testRun(t)
+	ended := make(chan Result, 1)
+	go func() { ended <- in(w, "echo", "here").Run(t.Context(), run) }()
+	cancelled, stop := context.WithCancelCause(t.Context())
+	other, _ := testRun(t)
+	go func() { ended <- in(w, "echo").Run(cancelled, other) }()
+	eventually(t, "both wait for room", func() bool { return f.link.running() == 2 })
+	stop(ErrCancelled)
+	f.conn.Close()
+	<-f.link.broken
+	f.link.disconnect()
+	f.link.giveUp()
+	check(t, "the one that was cancelled", <-ended, Cancelled, -1, words(ErrCancelled))
+	w.set(next.link)
+	check(t, "the other one", <-ended, Succeeded, 0, "")
+	if out.String() != "here\n" {
+		t.Errorf("it printed %q, want what the next warden's run prints", out)
+	}
+}
+
+// What the kernel says of the connection is not what it says of a program, and ends no other run.
+func TestLink_RefusesOne(t *testing.T) {
+	f := newFakeWarden(t)
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	const want = "hand the run to the warden: bad file descriptor"
+	noErrno := func(err error) {
+		t.Helper()
+		if _, ok := errors.AsType[unix.Errno](err); ok || err == nil || err.Error() != want {
+			t.Errorf("it is refused with %v (an errno: %v), want %q", err, ok, want)
+		}
+	}
+	_, err = f.link.start(&spec{path: "/bin/true", dir: "/"}, closed, startMessage{})
+	noErrno(err)
+
+	f.fill()
+	open, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wd, err := f.link.start(&spec{path: "/bin/true", dir: "/"}, open, startMessage{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open.Close()
+	for heard := false; !heard; {
+		select {
+		case <-wd.over:
+			noErrno(wd.refused)
+			heard = true
+		default:
+			f.hear() // makes room
+		}
+	}
+	if f.link.isBroken() {
+		t.Errorf("the link is broken: %v", f.link.why)
+	}
+}
+
+// Who finds the connection closed says so to all, and nobody tries it again.
+func TestLink_BreaksOnASend(t *testing.T) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs.Close()
+	raw, err := ours.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{conn: ours, raw: raw, wake: make(chan struct{}, 1), broken: make(chan struct{}), wards: map[runID]*ward{}, moves: map[runID]leaseTimes{}}
+	if _, err := l.start(&spec{path: "/bin/true", dir: "/"}, nil, startMessage{}); !errors.Is(err, errBroken) {
+		t.Errorf("start = %v, want errBroken", err)
+	}
+	if !l.isBroken() || !errors.Is(l.why, errEnded) {
+		t.Errorf("after it the link is broken: %v, %v; want it broken, because the warden has ended", l.isBroken(), l.why)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -287,4 +288,42 @@ func TestWarden_BothKilled(t *testing.T) {
 func ended(pid int) bool {
 	stat, err := readStat(pid, new(make([]byte, 4<<10)))
 	return err != nil || stat.dead()
+}
+
+// What showed no sign of its run outlives the warden that was lost, for nobody knows whose it is; but not the
+// daemon.
+func TestWarden_CloseEndsStrays(t *testing.T) {
+	w, err := StartWarden(WardenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ := testRun(t)
+	pids := filepath.Join(t.TempDir(), "pids")
+	// One has children of its own.
+	leaves := "(env -i setsid prlimit --locks=unlimited:unlimited sh -c 'sleep 300 & echo $$ $! >>" + pids + "; wait' & " +
+		"until [ -s " + pids + " ]; do sleep 0.01; done); sleep 0.2"
+	check(t, "a run that leaves a stray", in(w, Shell(leaves)...).Run(t.Context(), run), Succeeded, 0, "")
+	first := w.PID()
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	own := exec.CommandContext(t.Context(), "sleep", "300")
+	if err := own.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there is another warden", func() bool { pid := w.PID(); return pid != 0 && pid != first })
+	if err := w.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+	for _, pid := range pidsIn(t, pids) {
+		if !ended(pid) {
+			t.Errorf("process %d lives on after Close", pid)
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	if ended(own.Process.Pid) {
+		t.Error("Close has ended a process that this one started itself")
+	}
+	_ = own.Process.Kill()
+	_ = own.Wait()
 }

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errNoRoom: a warden that reads nothing is none.
+var errNoRoom = fmt.Errorf("it has made no room for %v", answerPatience)
+
 // post sends a packet at once if there is room, else the writer does. Called with l.mu held.
 func (l *link) post(p parcel) error {
 	if l.isBroken() {
@@ -83,11 +86,14 @@ func (l *link) write() {
 			}
 		}
 		for p, ok := l.pending(); ok; p, ok = l.pending() {
-			if err := l.sendWithin(p); err != nil {
+			err := l.sendWithin(p)
+			if err != nil && (p.ward == nil || hungUp(err) || errors.Is(err, errNoRoom)) {
 				l.fail(err)
 				return
 			}
-			l.sent(p)
+			if l.sent(p); err != nil {
+				l.refuse(p.ward, err) // the kernel would not take it, and this one alone
+			}
 		}
 	}
 }
@@ -113,6 +119,14 @@ func (l *link) pending() (p parcel, ok bool) {
 	return parcel{packet: moves.append(nil)}, len(moves) > 0
 }
 
+// refuse ends a ward that cannot be handed to the warden.
+func (l *link) refuse(wd *ward, why error) {
+	if l.find(wd.id, true) != nil {
+		wd.refused = handOverError(why)
+		wd.finish()
+	}
+}
+
 // sent takes a parcel out that had to wait.
 func (l *link) sent(p parcel) {
 	l.mu.Lock()
@@ -133,7 +147,7 @@ func (l *link) sendWithin(p parcel) error {
 	if errors.Is(waitErr, os.ErrDeadlineExceeded) {
 		// Once more: the time may have passed while this process was stopped.
 		if err = l.sendNow(p); errors.Is(err, unix.EAGAIN) {
-			return fmt.Errorf("it has made no room for %v", answerPatience)
+			return errNoRoom
 		}
 	} else if waitErr != nil {
 		err = waitErr

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -43,21 +44,38 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 	}
 	defer out.finish()
 	s.own(write)
-	term, kill, moved := run.Deadlines.At()
-	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
-		lease: leaseTimes{term, kill}, startBy: run.StartBy, grace: c.KillGrace,
-	})
-	if err != nil {
-		return Result{}, errors.Join(err, closeFile(write))
+	for {
+		term, kill, moved := run.Deadlines.At()
+		wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
+			lease: leaseTimes{term, kill}, startBy: run.StartBy, grace: c.KillGrace,
+		})
+		if err != nil {
+			return Result{}, errors.Join(err, closeFile(write))
+		}
+		if c.tend(ctx, run, wd, write, moved); !wd.unsent {
+			return c.tended(ctx, run, s, wd)
+		}
+		// That warden was lost before it heard of the run, so the next one may have it.
+		if _, _, over := endOf(ctx, run.Kill); over {
+			return Result{}, errors.Join(errNotStarted, closeFile(write))
+		}
 	}
+}
+
+// tend tells the warden what changes, until the run is over. It closes the output, unless the run may be
+// started again.
+func (c Command) tend(ctx context.Context, run Run, wd *ward, output *os.File, moved <-chan struct{}) {
 	began, ended, killed := wd.began, ctx.Done(), run.Kill
 	for {
 		select {
 		case <-began:
 			// From here on it is the program's alone, or nobody's.
 			began = nil
-			_ = closeFile(write)
+			if !wd.unsent {
+				_ = closeFile(output)
+			}
 		case <-moved:
+			var term, kill time.Duration
 			term, kill, moved = run.Deadlines.At()
 			wd.move(term, kill)
 		case <-ended:
@@ -68,16 +86,19 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 			killed = nil
 			wd.end(-1)
 		case <-wd.over:
-			if began != nil {
-				_ = closeFile(write)
+			if began != nil && !wd.unsent {
+				_ = closeFile(output)
 			}
-			return c.tended(ctx, run, s, wd)
+			return
 		}
 	}
 }
 
 // tended tells how a run in the warden ended.
 func (c Command) tended(ctx context.Context, run Run, s *spec, wd *ward) (Result, error) {
+	if wd.refused != nil {
+		return Result{}, wd.refused
+	}
 	if wd.failed != nil {
 		switch wd.failed.why {
 		case failedLate:

@@ -128,13 +128,13 @@ func TestMarks_AreInherited(t *testing.T) {
 // Package os holds what it started; what came from elsewhere it does not.
 func TestOwnChildren_AreHeld(t *testing.T) {
 	parent, child := grandchild(t, "")
-	own := ownChildren()
-	if !own[parent.Process.Pid] || own[child] || own[1] {
+	own, err := ownChildren()
+	if err != nil || !own[parent.Process.Pid] || own[child] || own[1] {
 		t.Errorf("ownChildren() = %v, want %d and not %d", own, parent.Process.Pid, child)
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	if ownChildren()[parent.Process.Pid] {
+	if own, err = ownChildren(); err != nil || own[parent.Process.Pid] {
 		t.Error("a process that was waited for is held still")
 	}
 }

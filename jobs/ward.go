@@ -17,12 +17,15 @@ type ward struct {
 	began chan struct{} // closed when exec is done, or the ward is over
 	over  chan struct{} // closed when nothing of it lives
 
-	// Set before the channels are closed, by the link's reader, or by giveUp after that has ended.
+	// Set before the channels are closed, by the link's reader, or by giveUp after that has ended, or by the writer
+	// before the warden knows of it.
 	started time.Time // exec done; zero if that is not known
 	failed  *failedMessage
 	ended   *endedMessage
 	at      time.Time // when it ended
 	lost    error     // the warden's end, without a word about the run
+	unsent  bool      // and it had not heard of it
+	refused error     // it could not be handed to the warden
 
 	lease leaseTimes // what was told last; the caller's alone
 }

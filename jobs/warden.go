@@ -28,6 +28,8 @@ const (
 	// After one that did not live long, the next warden is started later and later.
 	relaunchMin = 50 * time.Millisecond
 	relaunchMax = 5 * time.Second
+
+	remind = 5 * time.Minute // how often a fault that lasts is said again
 )
 
 // WardenOptions configure a [Warden].
@@ -56,14 +58,20 @@ type WardenOptions struct {
 // of a container; never for one of its own, which it knows by the pidfd that package os has of each.
 // On kernels without those (before Linux 5.4) it waits only for children that were runs'. A program that
 // starts processes by other means than package os, and waits for them itself, should not have a Warden.
+// Among those that came are strays of wardens that were lost, which show no sign of their run. So when there
+// were such wardens Close kills all that came, and what is below them.
 //
 // The program must call [IsWarden] first thing in main. A Warden is safe for concurrent use.
 type Warden struct {
-	log     *slog.Logger
+	log     *slog.Logger // never blocks: it is late's
+	late    *lateLog
 	asides  asides
 	closing chan struct{}
 	close   sync.Once
 	work    sync.WaitGroup // supervise, wait, burials
+
+	knowsOwn bool // which children are of its own making
+	lost     bool // there was a warden that was lost; the supervisor's, and Close's after it
 
 	mu       sync.Mutex
 	link     *link         // nil while there is no warden
@@ -91,17 +99,21 @@ func StartWarden(opt WardenOptions) (*Warden, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("jobs: become a subreaper: %w", err)
 	}
-	w := &Warden{log: opt.Logger, closing: make(chan struct{}), changed: make(chan struct{})}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
+	w := &Warden{closing: make(chan struct{}), changed: make(chan struct{})}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
 	}
+	w.late, w.log = newLateLog(opt.Logger)
 	l, err := w.launch()
 	if err != nil {
+		w.late.close()
 		return nil, fmt.Errorf("jobs: start the warden: %w", err)
 	}
 	w.link = l
+	w.warnOfHiding()
 	// Without pidfds a child may be anybody's.
-	if ownChildren()[l.proc.Pid] {
+	if own, err := ownChildren(); err == nil && own[l.proc.Pid] {
+		w.knowsOwn = true
 		died := make(chan os.Signal, 1)
 		signal.Notify(died, unix.SIGCHLD)
 		w.work.Go(func() {
@@ -114,11 +126,16 @@ func StartWarden(opt WardenOptions) (*Warden, error) {
 }
 
 // Close ends the warden, which kills what it still has, and waits until it has ended. A Command that
-// uses it then fails to start. The runs that were left have [Lost]. It returns nil, or says that the
-// warden could not kill all. Idempotent.
+// uses it then fails to start. The runs that were left have [Lost]. If wardens were lost before, Close kills
+// what came to this process from them and from its own children alike, see above. It returns nil, or says
+// that not all could be killed. Idempotent.
 func (w *Warden) Close() error {
-	w.close.Do(func() { close(w.closing) })
-	w.work.Wait()
+	w.close.Do(func() {
+		close(w.closing)
+		w.work.Wait()
+		w.part(w.endStrays())
+		w.late.close()
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.farewell
@@ -154,10 +171,12 @@ func (w *Warden) supervise(l *link) {
 		case <-l.broken:
 		}
 		w.set(nil)
-		w.log.Error("warden lost", "err", l.why, "running", l.running(),
-			"effect", "its runs are killed and recorded as lost, another warden is started")
+		w.lost = true
+		running := l.running()
 		lost := l
 		w.work.Go(func() { w.part(w.bury(lost)) })
+		w.log.Error("warden lost", "err", l.why, "running", running,
+			"effect", "its runs are killed and recorded as lost, another warden is started")
 		if time.Since(began) > relaunchMax {
 			pause = relaunchMin
 		}
@@ -171,6 +190,8 @@ func (w *Warden) supervise(l *link) {
 
 // relaunch starts the next warden, sooner or later. It returns nil once the Warden is closed.
 func (w *Warden) relaunch(pause *time.Duration) *link {
+	var said time.Time
+	var fault string
 	for {
 		timer := time.NewTimer(*pause)
 		select {
@@ -184,7 +205,10 @@ func (w *Warden) relaunch(pause *time.Duration) *link {
 		if err == nil {
 			return l
 		}
-		w.log.Error("warden not started", "err", err, "effect", "no command can be run; it is tried again")
+		if text := err.Error(); text != fault || time.Since(said) >= remind {
+			fault, said = text, time.Now()
+			w.log.Error("warden not started", "err", err, "effect", "no command can be run; it is tried again every "+relaunchMax.String())
+		}
 	}
 }
 
