@@ -78,11 +78,3 @@ func ownChildren() (map[int]bool, error) {
 	}
 	return own, nil
 }
-
-// warnOfHiding says that /proc hides processes from this user, if it does: PID 1 is there, and another user's.
-func (w *Warden) warnOfHiding() {
-	if _, err := readStat(1, new(make([]byte, 4<<10))); err != nil && !exhausted(err) {
-		w.log.Warn("processes are hidden", "err", err, "effect", "a process of a run that becomes another user's, by way of a setuid "+
-			"program, is not found once it has left its group and its parents", "remedy", "mount /proc without hidepid, or with its gid= the daemon's group")
-	}
-}

@@ -16,11 +16,13 @@ const (
 	capSetGID  capability = unix.CAP_SETGID
 	capSetUID  capability = unix.CAP_SETUID
 	capSysNice capability = unix.CAP_SYS_NICE
+
+	capSysPtrace capability = unix.CAP_SYS_PTRACE
 )
 
 func (c capability) String() string {
 	return map[capability]string{
-		capKill: "CAP_KILL", capSetGID: "CAP_SETGID", capSetUID: "CAP_SETUID", capSysNice: "CAP_SYS_NICE",
+		capKill: "CAP_KILL", capSetGID: "CAP_SETGID", capSetUID: "CAP_SETUID", capSysNice: "CAP_SYS_NICE", capSysPtrace: "CAP_SYS_PTRACE",
 	}[c]
 }
 

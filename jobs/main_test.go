@@ -42,6 +42,10 @@ func TestMain(m *testing.M) {
 		showAProcess()
 	case "loop":
 		turnTheLoop()
+	case "hidden":
+		runHidden()
+	case "exhausted":
+		beExhausted()
 	case "behind":
 		waitBehind()
 	case "adopt":
