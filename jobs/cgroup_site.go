@@ -49,7 +49,7 @@ func (s cgroupSite) sweep(ctx context.Context) (ended []string, err error) {
 				ended = append(ended, strings.TrimPrefix(path.Base(string(run)), runPrefix))
 			}
 		}
-		killErr := errors.Join(runsErr, dir.kill(), dir.wait(ctx)) //nolint:contextcheck // a kill is not to be cancelled
+		killErr := errors.Join(runsErr, dir.end(ctx))
 		if killErr == nil {
 			killErr = dir.remove()
 		}

@@ -22,11 +22,12 @@ import (
 // The thread waits for each exec (CLONE_VFORK in clone(2)). On a file system that hangs that is for
 // ever, and holds up all later starts, but nothing else: see [server.collect].
 type spawner struct {
-	marks  marks
-	null   int // /dev/null
-	bell   *bell
-	jobs   chan *job // with room for the one that is under way
-	thread int
+	marks   marks
+	cgroups *cgroups // nil: runs have none
+	null    int      // /dev/null
+	bell    *bell
+	jobs    chan *job // with room for the one that is under way
+	thread  int
 
 	mu   sync.Mutex
 	done *job
@@ -36,6 +37,7 @@ type spawner struct {
 type job struct {
 	run    *served
 	spec   *spec
+	limits Limits
 	output int // a descriptor, closed by the spawner; -1: /dev/null
 
 	// What may change until exec.
@@ -46,10 +48,13 @@ type job struct {
 	err  error
 	late bool // not started: kill had come, or stop
 	at   time.Duration
+
+	cgroup *runCgroup // nil: it has none
+	flaws  []flawMessage
 }
 
-func newSpawner(m marks, null int, b *bell) *spawner {
-	s := &spawner{marks: m, null: null, bell: b, jobs: make(chan *job, 1)}
+func newSpawner(m marks, c *cgroups, null int, b *bell) *spawner {
+	s := &spawner{marks: m, cgroups: c, null: null, bell: b, jobs: make(chan *job, 1)}
 	ready := make(chan int)
 	go s.run(ready)
 	s.thread = <-ready
@@ -104,13 +109,19 @@ func (j *job) start(s *spawner) {
 	if j.err = s.marks.set(j.run.id); j.err != nil {
 		return
 	}
+	if j.confine(s.cgroups); j.cgroup != nil {
+		j.cgroup.into(attr.Sys)
+	}
 	// The last look at the clock before exec. What is under way when kill comes is killed by the
 	// server, see [server.stopStart].
 	if kill := time.Duration(j.kill.Load()); j.stop.Load() || kill != 0 && boottime() >= kill {
 		j.late = true
+		j.unconfine()
 		return
 	}
-	j.pid, _, j.err = syscall.StartProcess(j.spec.path, j.spec.args, attr)
+	if j.pid, _, j.err = syscall.StartProcess(j.spec.path, j.spec.args, attr); j.err != nil {
+		j.unconfine()
+	}
 	j.at = boottime()
 }
 
