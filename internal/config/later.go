@@ -25,7 +25,6 @@ func later() []string {
 		"jobs.nice",
 		"jobs.expect_within",
 		"jobs.ping",
-		"jobs.limits",
 		"jobs.notify",
 		"jobs.notify_on",
 	}

@@ -41,6 +41,7 @@ func (c *Config) Table(warden *jobs.Warden) []scheduler.Job {
 				Env:          jobs.BaseEnv(u, j.Timezone, pass, j.Env),
 				KillGrace:    j.KillGrace,
 				SuccessCodes: slices.Clone(j.SuccessCodes),
+				Limits:       j.Limits,
 				Warden:       warden,
 			}),
 			Counts:        true, // all that a config can name is a program or a request
