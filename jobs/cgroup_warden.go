@@ -68,7 +68,7 @@ func (w *Warden) clearCgroups(l *link) {
 	}
 }
 
-// Lacking says which of the limits no run of this Warden has, a line for each, and why. Nil: all can
+// Lacking says which of the limits no run of this Warden has: an error for each, joined, and why. Nil: all can
 // be set. A run that has none of its limits runs all the same, see [Limits].
 func (w *Warden) Lacking(l Limits) error {
 	if w.cgroups != nil {
@@ -79,6 +79,9 @@ func (w *Warden) Lacking(l Limits) error {
 
 // lackingAll is what is said when none can be set, for one reason.
 func (l Limits) lackingAll(why error) (lacking error) {
-	lacks := map[string]error{"memory": why, "cpu": why, "pids": why}
+	lacks := map[string]error{}
+	for _, name := range controllers() {
+		lacks[name] = why
+	}
 	return (&cgroups{lacks: lacks}).lacking(l)
 }

@@ -52,14 +52,15 @@ func adoptCgroups(dir string, lock *os.File) *cgroups {
 // c's to close.
 func (c *cgroups) lock() *os.File { return c.held }
 
-// lacking says which of the limits no run here can have, a line for each, and why; nil if none.
-func (c *cgroups) lacking(l Limits) (lacking error) {
+// lacking says which of the limits no run here can have, an error for each, joined, and why; nil if none.
+func (c *cgroups) lacking(l Limits) error {
+	var lacking []error
 	for _, s := range l.settings() {
 		if !s.optional && c.lacks[s.controller] != nil {
-			lacking = errors.Join(lacking, s.unset(c.lacks))
+			lacking = append(lacking, s.unset(c.lacks))
 		}
 	}
-	return lacking
+	return errors.Join(lacking...)
 }
 
 // add makes the cgroup of an attempt. unset says which limits do not hold in it, a line for each;
