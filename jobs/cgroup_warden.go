@@ -13,7 +13,7 @@ import (
 // What the daemon does about cgroups: it makes the place for them, hands it to each of its wardens, and
 // ends what a lost warden left in it.
 
-// errCgroupsOff is why a Warden has no cgroups that was not asked for any.
+// errCgroupsOff is why a Warden has no cgroups of which none were asked.
 var errCgroupsOff = errors.New("nobody asked for cgroups")
 
 // openCgroups ends what earlier daemons left in the cgroup that was delegated to this process, and makes
