@@ -141,12 +141,12 @@ func TestCgroupDir_SignalsWhatLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := startIn(t, run, `cd `+dir+`; inner=`+run.file("inner/most")+`; mkdir -p $inner
-(setsid env -i sh -c 'trap "echo > session; exit" TERM; while :; do sleep 0.05; done' &)
-(env -i setsid sh -c 'trap "echo > stopped; exit" TERM; kill -STOP $$; while :; do sleep 0.05; done' &)
-(env -i setsid sh -c 'echo 0 > '$inner'/cgroup.procs; trap "echo > inside; exit" TERM; while :; do sleep 0.05; done' &)
+	cmd := startIn(t, run, `cd `+dir+`; : > up; inner=`+run.file("inner/most")+`; mkdir -p $inner
+(setsid env -i sh -c 'trap "echo > session; exit" TERM; echo >> up; while :; do sleep 0.05; done' &)
+(env -i setsid sh -c 'trap "echo > stopped; exit" TERM; echo >> up; kill -STOP $$; while :; do sleep 0.05; done' &)
+(env -i setsid sh -c 'echo 0 > '$inner'/cgroup.procs; trap "echo > inside; exit" TERM; echo >> up; while :; do sleep 0.05; done' &)
 trap 'sh -c "sleep 0.3; echo > cleaned"; exit 7' TERM
-sleep 0.2
+until [ "$(wc -l < up)" = 3 ]; do sleep 0.02; done
 echo ready
 while :; do sleep 0.05; done`)
 	if err := run.signal(unix.SIGTERM, unix.SIGCONT); err != nil {

@@ -79,17 +79,17 @@ func TestConfined_MovedOut(t *testing.T) {
 	w := confinedWarden(t, os.Stderr)
 	elsewhere := testCgroup(t)
 	for name, script := range map[string]string{
-		"the main process":    "echo 0 > $OUT/cgroup.procs; trap 'echo main >> $TOLD; exit 7' TERM",
-		"a child":             "sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo child >> $TOLD; exit\" TERM; $STAY' & trap 'wait; exit 7' TERM",
-		"an orphan":           "(setsid sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo orphan >> $TOLD; exit\" TERM; $STAY' &) ; trap 'exit 7' TERM",
-		"a child, then alone": "(sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo alone >> $TOLD; exit\" TERM; $STAY' & sleep 0.1) ; trap 'exit 7' TERM",
+		"the main process":    "echo 0 > $OUT/cgroup.procs; trap 'echo main >> $TOLD; exit 7' TERM; : > $TOLD.up",
+		"a child":             "sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo child >> $TOLD; exit\" TERM; : > $TOLD.up; $STAY' & trap 'wait; exit 7' TERM",
+		"an orphan":           "(setsid sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo orphan >> $TOLD; exit\" TERM; : > $TOLD.up; $STAY' &) ; trap 'exit 7' TERM",
+		"a child, then alone": "(sh -c 'echo 0 > $OUT/cgroup.procs; trap \"echo alone >> $TOLD; exit\" TERM; : > $TOLD.up; $STAY' & sleep 0.1) ; trap 'exit 7' TERM",
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, _ := testRun(t)
 			told := filepath.Join(t.TempDir(), "told")
 			began := ready(&run)
 			stay := "while :; do sleep 0.02; done"
-			text := strings.NewReplacer("$OUT", string(elsewhere), "$TOLD", told, "$STAY", stay).Replace(script + "; sleep 0.3; echo ready; $STAY")
+			text := strings.NewReplacer("$OUT", string(elsewhere), "$TOLD", told, "$STAY", stay).Replace(script + "; until [ -e $TOLD.up ]; do sleep 0.02; done; echo ready; $STAY")
 			cmd := command(Shell(text)...)
 			cmd.Warden = w
 			check(t, name, cmd.Run(endsWith(t, ErrCancelled, began), run), Cancelled, 7, words(ErrCancelled))
@@ -112,14 +112,14 @@ func TestConfined_SignalsOnce(t *testing.T) {
 	dir := t.TempDir()
 	began := ready(&run)
 	trap := func(who string) string {
-		return "trap 'echo >> " + dir + "/" + who + "' TERM; until [ -e " + dir + "/over ]; do sleep 0.02; done"
+		return "trap 'echo >> " + dir + "/" + who + "' TERM; echo >> " + dir + "/up; until [ -e " + dir + "/over ]; do sleep 0.02; done"
 	}
-	cmd := command(Shell("sh -c \"" + trap("child") + "\" &\n(setsid sh -c \"" + trap("orphan") + "\" &)\n" +
+	cmd := command(Shell(": > " + dir + "/up\nsh -c \"" + trap("child") + "\" &\n(setsid sh -c \"" + trap("orphan") + "\" &)\n" +
 		"(env -i sh -c \"" + trap("lost") + "\" &)\n" +
 		"setsid sh -c 'setsid sh -c \"" + strings.ReplaceAll(trap("heir"), "'", `'\''`) + "\" & wait' &\n" +
 		"trap 'echo >> " + dir + "/main; (sh -c \"sleep 0.3; echo > " + dir + "/cleaned\" &); " +
 		"i=0; until [ -e " + dir + "/cleaned ] || [ $i = 100 ]; do sleep 0.02; i=$((i+1)); done; : > " + dir + "/over; wait; exit 7' TERM\n" +
-		"sleep 0.3; echo ready; while :; do sleep 0.02; done")...)
+		"until [ \"$(wc -l < " + dir + "/up)\" = 4 ]; do sleep 0.02; done; echo ready; while :; do sleep 0.02; done")...)
 	cmd.Warden = w
 	check(t, "a run that cleans up", cmd.Run(endsWith(t, ErrTimedOut, began), run), TimedOut, 7, words(ErrTimedOut))
 	for _, who := range []string{"main", "child", "orphan", "lost", "heir", "cleaned"} {
@@ -223,5 +223,78 @@ func TestConfined_WardenLost(t *testing.T) {
 			cmd.Warden = w
 			check(t, "the next run", cmd.Run(t.Context(), next), Succeeded, 0, "")
 		})
+	}
+}
+
+// A run that is ended by its limits says so, and its warden is none the worse; see
+// TestLimits_OnRealControllers for what is tested where there are none.
+func TestLimits_OnRealControllersInAWarden(t *testing.T) {
+	site := testCgroup(t)
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, v1, err := parseOwnCgroup(string(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cgroupDir(site.file("..")).enableAll(t)
+	c, err := cgroupSite{dir: string(site), v1: v1}.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log journal
+	w, err := newWarden(slog.New(slog.NewTextHandler(&log, nil)), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	pid := w.PID()
+	for _, r := range []struct {
+		name, controller string
+		limits           Limits
+		args             []string
+		code             int
+		reason           string
+	}{
+		{
+			"too much memory", "memory", Limits{MemoryBytes: 16 << 20},
+			Shell("setsid sleep 300 & head -c 64M /dev/zero | tail -c 64M >/dev/null; exit 0"),
+			137, "signal killed (SIGKILL); killed by the memory limit of 16MiB",
+		},
+		{"enough of it", "memory", Limits{MemoryBytes: 64 << 20}, Shell("exit 3"), 3, "exit code 3"},
+		{
+			"too many tasks", "pids", Limits{Tasks: 4},
+			Shell("for i in 1 2 3 4 5; do sleep 0.5 & done; wait"), 2, "exit code 2; the limit of 4 tasks was reached",
+		},
+		{"as many as there may be", "pids", Limits{Tasks: 4}, Shell("for i in 1 2 3; do sleep 0.1 & done; wait; exit 3"), 3, "exit code 3"},
+	} {
+		if why := c.lacks[r.controller]; why != nil {
+			t.Logf("NOT TESTED on a real controller: %s: %v", r.name, why)
+			continue
+		}
+		run, _ := testRun(t)
+		cmd := command(r.args...)
+		cmd.Warden, cmd.Limits = w, r.limits
+		got := cmd.Run(t.Context(), run)
+		check(t, r.name, got, Failed, r.code, r.reason)
+		if r.limits.MemoryBytes > 0 && got.PeakMemoryBytes > int64(r.limits.MemoryBytes)+1<<20 {
+			t.Errorf("%s: PeakMemoryBytes = %d, want that of the cgroup", r.name, got.PeakMemoryBytes)
+		}
+		wantNone(t, run.ID)
+	}
+	if c.lacks["memory"] == nil {
+		// What a start needs itself is the run's, too, while its process still shares the warden's memory.
+		run, _ := testRun(t)
+		cmd := command(append(Shell("exit 3"), strings.Split(strings.Repeat(strings.Repeat("x", 100<<10)+" ", 15), " ")...)...)
+		cmd.Warden, cmd.Limits = w, Limits{MemoryBytes: 1 << 20}
+		if got := cmd.Run(t.Context(), run); got.Outcome != Failed {
+			t.Errorf("1.5 MB of arguments in 1 MiB: %+v, want it failed", got)
+		} else {
+			t.Logf("1.5 MB of arguments in 1 MiB: %s", got.Reason)
+		}
+	}
+	if w.PID() != pid || log.String() != "" {
+		t.Errorf("the warden is %d, was %d; the log has\n%s\nwant the same one, and nothing", w.PID(), pid, &log)
 	}
 }
