@@ -30,6 +30,8 @@ type Locker struct {
 	queues queues
 	hints  hints
 
+	requests requests
+
 	acquire, renew, resize, release, query, take *Script
 
 	closing context.Context // ends when Close is called
@@ -92,7 +94,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		}
 	}
 	if !opt.ShareClient {
-		l.client, l.own = dedicated(client, opt.CallTimeout)
+		l.client, l.own = dedicated(client, opt.CallTimeout, &l.requests)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
 	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}
@@ -147,6 +149,7 @@ func (l *Locker) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	l.cancel()
+	l.requests.leaveAll()
 	err := l.keeper.Close()
 	l.wg.Wait()
 	if first && l.own {

@@ -127,6 +127,6 @@ func (l *Locker) giveUp(ctx context.Context, keys lockKeys, token Token, keep, t
 	if keep > 0 {
 		after = wireMillis(keep)
 	}
-	v, err := l.release.Run(ctx, l.client, []string{keys.lock, keys.wait}, token.Reveal(), after)
+	v, err := l.release.Run(ctx, l.client, []string{keys.lock}, token.Reveal(), after, keys.freed)
 	return readYes(Reply{Value: v, Err: err})
 }
