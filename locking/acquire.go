@@ -149,13 +149,14 @@ func (l *Locker) sendBeside(ctx context.Context, g Grant, keys lockKeys, floor i
 }
 
 func (l *Locker) request(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) Reply {
-	ctx, cancel := context.WithTimeout(ctx, min(l.opt.CallTimeout, g.trusted()))
+	ctx, cancel := l.within(ctx, min(l.opt.CallTimeout, g.trusted()))
 	defer cancel()
-	args := []any{g.Token.Reveal(), wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder}
-	if waits {
-		args = append(args, "1")
+	args := [...]any{g.Token.Reveal(), l.sent.ttl, floor, l.sent.fenceTTL, l.sent.holder, "1"}
+	n := len(args)
+	if !waits {
+		n--
 	}
-	v, err := l.acquire.Run(ctx, l.client, []string{keys.lock, keys.fence}, args...)
+	v, err := l.acquire.Run(ctx, l.client, []string{keys.lock, keys.fence}, args[:n]...)
 	return Reply{Value: v, Err: err}
 }
 

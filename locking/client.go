@@ -1,6 +1,7 @@
 package locking
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -63,4 +64,28 @@ func dedicated(c redis.UniversalClient, call time.Duration, r *requests) (redis.
 		return redis.NewClusterClient(&opt), true
 	}
 	return c, false
+}
+
+// until is a context with a deadline and no timer of its own: the Locker's own client sets deadlines on
+// its connections by it. What ends it besides is its parent.
+type until struct {
+	context.Context
+
+	deadline time.Time
+}
+
+// Deadline returns the earlier one of its own and its parent's.
+func (u *until) Deadline() (time.Time, bool) {
+	if d, ok := u.Context.Deadline(); ok && d.Before(u.deadline) {
+		return d, true
+	}
+	return u.deadline, true
+}
+
+// within bounds one request. The function it returns must be called when that is over.
+func (l *Locker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if l.own {
+		return &until{ctx, time.Now().Add(timeout)}, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }

@@ -25,14 +25,15 @@ type requests struct {
 // request is one. Its ownership token, which nothing else has, tells which connection it went out on.
 type request struct {
 	all   *requests
-	token []byte
+	token [tokenDigits]byte
 	left  bool  // the caller has left
 	wire  *wire // nil until it is written
 }
 
 // begin notes a request. It must be over before the caller lets go of it.
 func (r *requests) begin(token Token) *request {
-	q := &request{all: r, token: []byte(token.Reveal())}
+	q := &request{all: r}
+	copy(q.token[:], token.Reveal())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.under == nil {
@@ -96,7 +97,7 @@ type wire struct {
 func (w *wire) Write(p []byte) (int, error) {
 	w.all.mu.Lock()
 	for q := range w.all.under {
-		if q.wire == nil && bytes.Contains(p, q.token) {
+		if q.wire == nil && bytes.Contains(p, q.token[:]) {
 			if q.left {
 				w.all.mu.Unlock()
 				return 0, os.ErrDeadlineExceeded

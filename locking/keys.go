@@ -17,8 +17,11 @@ type naming struct {
 	tagged bool
 }
 
-// lockKeys are the keys of one lock, and the channel on which those who wait are told of its release.
-type lockKeys struct{ lock, fence, freed string }
+// lockKeys are the keys of one lock.
+type lockKeys struct{ lock, fence string }
+
+// freed is the channel on which those who wait are told of the lock's release.
+func (k lockKeys) freed() string { return k.lock + ":freed" }
 
 func newNaming(prefix string) (naming, error) {
 	open, end := strings.IndexByte(prefix, '{'), strings.IndexByte(prefix, '}')
@@ -41,7 +44,7 @@ func (n naming) keys(name string) (lockKeys, error) {
 	if !n.tagged {
 		lock = n.prefix + "{" + name + "}"
 	}
-	return lockKeys{lock: lock, fence: lock + ":fence", freed: lock + ":freed"}, nil
+	return lockKeys{lock: lock, fence: lock + ":fence"}, nil
 }
 
 func (n naming) check(name string) error {

@@ -32,6 +32,8 @@ type Locker struct {
 
 	requests requests
 
+	sent struct{ ttl, fenceTTL, holder any } // what every acquisition sends, as it is sent
+
 	acquire, renew, resize, release, query, take *Script
 
 	closing context.Context // ends when Close is called
@@ -97,6 +99,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		l.client, l.own = dedicated(client, opt.CallTimeout, &l.requests)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
+	l.sent.ttl, l.sent.fenceTTL, l.sent.holder = wireMillis(opt.TTL), wireMillis(opt.FenceTTL), opt.Holder
 	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}
 	return l, nil
 }

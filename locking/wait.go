@@ -29,7 +29,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	q := l.queues.join(name)
 	defer func() {
 		if l.queues.leave(name, q) {
-			l.hints.unwant(keys.freed, q)
+			l.hints.unwant(keys.freed(), q)
 		}
 	}()
 	select {
@@ -55,7 +55,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 			return stop(ErrClosed)
 		case isHeld:
 			fails, wait = 0, l.opt.backoff(held.Remaining)
-			l.hints.want(keys.freed, q)
+			l.hints.want(keys.freed(), q)
 		case errors.Is(err, ErrUnavailable):
 			fails++
 			wait = l.opt.backoff(l.opt.MinBackoff << min(fails, 16))
