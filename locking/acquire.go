@@ -60,7 +60,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 
 	// Only an answer of the server is certain to have changed nothing, or a connection that
 	// could not be made. After anything else the grant may stand, so the same token asks.
-	floor, first := l.floors.of(name), l.keeper.Now()
+	floor, first := l.floors.of(name), time.Now()
 	for wait := replayAfter; ; wait *= 2 {
 		g.Sent = l.keeper.Now()
 		reply, left := l.send(ctx, g, keys, floor, waits)
@@ -87,7 +87,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 		case !unanswered || !errors.Is(err, ErrUnavailable):
 			return fail(err) // Redis was not reached, or it refused: nothing was granted
 		}
-		if l.keeper.Now().Sub(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx.Done(), l.closing.Done()) {
+		if time.Since(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx.Done(), l.closing.Done()) {
 			switch {
 			case ctx.Err() != nil:
 				err = fmt.Errorf("%w (%s)", ended(ctx), err.Error()) // the caller's doing, not Redis'
