@@ -18,17 +18,17 @@ import (
 func TestProperty1_OneScriptSetsLockFenceAndExpiry(t *testing.T) {
 	s := redistest.Server(t)
 	l := newLocker(t, s.Client(), Options{})
-	mustRelease(t, mustAcquire(t, l, "warm-up")) // loads the scripts
+	mustRelease(t, mustAcquire(t, l, "report")) // loads the scripts; and Redis knows a fence
 	m := s.Monitor()
 	mustAcquire(t, l, "report")
 	var got []string
 	for _, c := range m.Commands() {
 		got = append(got, strings.ToLower(c.Args[0]))
-		if c.Is("set") && (len(c.Args) != 5 || !strings.EqualFold(c.Args[3], "px")) {
+		if c.Is("set") && (len(c.Args) < 5 || !strings.EqualFold(c.Args[3], "px")) {
 			t.Errorf("got %q, want every SET with an expiry", c.Args)
 		}
 	}
-	if want := "[evalsha get get time set set]"; fmt.Sprint(got) != want {
+	if want := "[evalsha mget time set set]"; fmt.Sprint(got) != want {
 		t.Errorf("TryAcquire sent %v, want %s", got, want)
 	}
 }

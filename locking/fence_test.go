@@ -94,8 +94,8 @@ func TestProperty5_TokensRiseWhateverRedisForgets(t *testing.T) {
 		replica := redistest.Server(t, "--replicaof", "127.0.0.1", s.Port())
 		one := mustAcquire(t, newLocker(t, s.Client(), Options{}), "report")
 		mustRelease(t, one)
-		eventually(t, 10*time.Second, "the replica has the first fence", func() bool {
-			return replica.Do("GET", fence) == strconv.FormatInt(one.FencingToken(), 10)
+		eventually(t, 10*time.Second, "the replica has the first fence, and the release", func() bool {
+			return replica.Do("GET", fence) == strconv.FormatInt(one.FencingToken(), 10) && replica.Do("EXISTS", lock) == int64(0)
 		})
 		replica.Do("REPLICAOF", "NO", "ONE") // from here on it misses the writes
 		two := mustAcquire(t, newLocker(t, s.Client(), Options{}), "report")

@@ -211,12 +211,7 @@ func (k *Keeper) Close() error {
 }
 
 // poke makes the planner look again.
-func (k *Keeper) poke() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
+func (k *Keeper) poke() { signal(k.wake) }
 
 // drop forgets a lease that is over.
 func (k *Keeper) drop(l *Lease) {

@@ -20,6 +20,9 @@ type naming struct {
 // lockKeys are the keys of one lock.
 type lockKeys struct{ lock, fence string }
 
+// freed is the channel on which those who wait are told of the lock's release.
+func (k lockKeys) freed() string { return k.lock + ":freed" }
+
 func newNaming(prefix string) (naming, error) {
 	open, end := strings.IndexByte(prefix, '{'), strings.IndexByte(prefix, '}')
 	switch {

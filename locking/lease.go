@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -19,28 +20,32 @@ type Lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
-	every  time.Duration // between renewals
 
-	mu      sync.Mutex // guards what follows; taken after the Keeper's
-	sent    Instant    // of the newest confirmed request
-	err     error      // why the lease ended, set once
-	over    bool       // nothing will be renewed any more
-	refused bool       // Redis said that it is not ours
-	due     time.Time  // of the next renewal
-	again   bool       // renew again once the call under way is back
-	fails   int        // renewals that failed since the last good one
-	failure error      // of the last of these
-	batch   *batch     // the call under way
+	mu      sync.Mutex    // guards what follows; taken after the Keeper's
+	ttl     time.Duration // the grant's, until Renew gives it another
+	most    time.Duration // the least length that Redis was asked for and did not answer
+	every   time.Duration // between renewals
+	sent    Instant       // of the newest confirmed request
+	err     error         // why the lease ended, set once
+	over    bool          // nothing will be renewed any more
+	refused bool          // Redis said that it is not ours
+	due     time.Time     // of the next renewal
+	again   bool          // renew again once the call under way is back
+	fails   int           // renewals that failed since the last good one
+	failure error         // of the last of these
+	batch   *batch        // the call under way
 	timer   *time.Timer
 }
 
 func newLease(ctx context.Context, k *Keeper, g Grant) *Lease {
-	l := &Lease{keeper: k, grant: &g, done: make(chan struct{}), sent: g.Sent}
+	room := &struct { // one allocation for both
+		lease Lease
+		grant Grant
+	}{grant: g}
+	l := &room.lease
+	l.keeper, l.grant, l.done, l.sent, l.most = k, &room.grant, make(chan struct{}), g.Sent, math.MaxInt64
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.every = renewEvery(g.trusted())
-	if k.opt.RenewEvery > 0 {
-		l.every = min(l.every, k.opt.RenewEvery)
-	}
+	l.resize(g.TTL)
 	l.plan()
 	return l
 }
@@ -77,7 +82,7 @@ func (l *Lease) Deadline() time.Time {
 	now := l.keeper.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	deadline := l.sent.mono.Add(l.grant.trusted())
+	deadline := l.sent.mono.Add(l.trusted())
 	// Below a millisecond it is not sleep but two clocks read one after the other.
 	if slept := now.slept(l.sent); slept > time.Millisecond {
 		deadline = deadline.Add(-slept)
@@ -90,7 +95,7 @@ func (l *Lease) Deadline() time.Time {
 func (l *Lease) TrustedUntil() Instant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sent.Add(l.grant.trusted())
+	return l.sent.Add(l.trusted())
 }
 
 // Remaining returns how long the lease can be trusted from now if no renewal is confirmed;

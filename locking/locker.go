@@ -17,8 +17,8 @@ import (
 // the fencing tokens it has seen.
 //
 // A Locker owns its [Keeper], one goroutine for each acquisition under way (it outlives its
-// caller if that left before the answer came) and one for each grant that nobody may know
-// of and that is being taken back. Close waits for them.
+// caller if that left before the answer came), one for each grant that nobody may know
+// of and that is being taken back, and one that listens while somebody waits. Close waits for them.
 type Locker struct {
 	opt    Options
 	log    *slog.Logger
@@ -28,8 +28,13 @@ type Locker struct {
 	keeper *Keeper
 	floors floors
 	queues queues
+	hints  hints
 
-	acquire, renew, release, query *Script
+	requests requests
+
+	sent struct{ ttl, fenceTTL, holder any } // what every acquisition sends, as it is sent
+
+	acquire, renew, resize, release, query, take *Script
 
 	closing context.Context // ends when Close is called
 	cancel  context.CancelFunc
@@ -69,8 +74,10 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		client:  client,
 		acquire: NewScript(acquireBody),
 		renew:   NewScript(renewBody),
+		resize:  NewScript(resizeBody),
 		release: NewScript(releaseBody),
 		query:   NewScript(queryBody),
+		take:    NewScript(takeBody),
 	}
 	l.keeper, err = NewKeeper(KeeperOptions{
 		Renew:       l.renewAll,
@@ -89,9 +96,11 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		}
 	}
 	if !opt.ShareClient {
-		l.client, l.own = dedicated(client, opt.CallTimeout)
+		l.client, l.own = dedicated(client, opt.CallTimeout, &l.requests)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
+	l.sent.ttl, l.sent.fenceTTL, l.sent.holder = wireMillis(opt.TTL), wireMillis(opt.FenceTTL), opt.Holder
+	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}
 	return l, nil
 }
 
@@ -111,7 +120,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 // plus TTL, minus Margin; a grant that arrives later than that is given back. The lease's
 // context has the values of ctx, but does not end with it.
 func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lease, error) {
-	return l.tryAcquire(ctx, context.WithoutCancel(ctx), name)
+	return l.tryAcquire(ctx, context.WithoutCancel(ctx), name, false)
 }
 
 // Do runs fn while it holds the lock name: it makes one attempt to take it, as
@@ -121,7 +130,7 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // The error is that of fn; joined with it is a loss of the lease (which matches [ErrLost]:
 // somebody else may have been in meanwhile), or why the release failed.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error) (err error) {
-	lease, err := l.tryAcquire(ctx, ctx, name)
+	lease, err := l.tryAcquire(ctx, ctx, name, false)
 	if err != nil {
 		return err
 	}
@@ -143,6 +152,7 @@ func (l *Locker) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	l.cancel()
+	l.requests.leaveAll()
 	err := l.keeper.Close()
 	l.wg.Wait()
 	if first && l.own {
@@ -169,7 +179,7 @@ func (l *Locker) renewAll(ctx context.Context, grants []Grant) []error {
 	for i, g := range grants {
 		keys, err := l.names.keys(g.Name)
 		errs[i] = err // never: the name was good for the grant
-		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal(), wireMillis(g.TTL)}}
+		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal()}}
 	}
 	for i, r := range l.renew.RunAll(ctx, l.client, calls) {
 		yes, err := readYes(r)

@@ -150,6 +150,19 @@ func (o Options) complete() (Options, naming, error) {
 	return o, n, errors.Join(append(faults, err)...)
 }
 
+// checkTTL is for a length that is given to a lease which has another.
+func (o *Options) checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < minTTL || ttl > o.MaxTTL:
+		return invalid("ttl: %s is not between %s and MaxTTL (%s)", ttl, minTTL, o.MaxTTL)
+	case o.Margin >= ttl:
+		return invalid("ttl: %s is not above Margin (%s)", ttl, o.Margin)
+	case ttl > o.FenceTTL:
+		return invalid("ttl: %s is above FenceTTL (%s)", ttl, o.FenceTTL)
+	}
+	return nil
+}
+
 // defaultHolder names the process: enough for a human to find it.
 func defaultHolder() string {
 	host, err := os.Hostname()

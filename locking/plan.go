@@ -108,13 +108,19 @@ func (k *Keeper) sendDue(now Instant) (wait time.Duration, asleep bool) {
 // send starts calls for leases, the shortest first. Leases of about the same length share a
 // call, because its timeout is that of the shortest in it. Called with k.mu held.
 func (k *Keeper) send(leases []*Lease) {
-	size := func(l *Lease) int { return bits.Len64(uint64(l.grant.TTL)) }
+	sizes := make(map[*Lease]int, len(leases))
+	dues := make(map[*Lease]time.Time, len(leases))
+	for _, l := range leases {
+		l.mu.Lock()
+		sizes[l], dues[l] = bits.Len64(uint64(l.ttl)), l.due
+		l.mu.Unlock()
+	}
 	slices.SortFunc(leases, func(a, b *Lease) int {
-		return cmp.Or(cmp.Compare(size(a), size(b)), a.due.Compare(b.due))
+		return cmp.Or(cmp.Compare(sizes[a], sizes[b]), dues[a].Compare(dues[b]))
 	})
 	for len(leases) > 0 && k.inFlight < maxInFlight {
 		n := 1
-		for n < len(leases) && n < maxBatch && size(leases[n]) == size(leases[0]) {
+		for n < len(leases) && n < maxBatch && sizes[leases[n]] == sizes[leases[0]] {
 			n++
 		}
 		b := &batch{leases: slices.Clone(leases[:n]), done: make(chan struct{})}
@@ -145,8 +151,10 @@ func (k *Keeper) renew(b *batch) {
 	for _, l := range b.leases {
 		l.mu.Lock()
 		if !l.over { // else it was stopped since the planner looked
-			asked, grants = append(asked, l), append(grants, *l.grant)
-			timeout = min(timeout, l.grant.TTL/4)
+			g := *l.grant
+			g.TTL = l.ttl
+			asked, grants = append(asked, l), append(grants, g)
+			timeout = min(timeout, l.ttl/4)
 			left = max(left, l.remaining(sent))
 		} else {
 			l.batch = nil
@@ -189,19 +197,25 @@ func (k *Keeper) settle(asked []*Lease, sent Instant, errs []error, panics error
 		loss, late := l.settle(sent, now, err, panics != nil)
 		first := l.fails == 1 && !l.over
 		l.mu.Unlock()
-		switch {
-		case loss != nil, late:
-		case err == nil:
-			k.observe(l, EventRenewed, nil)
-		default:
-			k.observe(l, EventRetried, err)
-		}
-		if err != nil && loss == nil && first {
-			k.log.Warn("renewal failed", "lock", l.grant.Name, "token", l.grant.Fence, "err", err)
-		}
-		k.report(l, loss)
-		if late && k.late != nil {
-			k.late(*l.grant)
-		}
+		k.settled(l, err, loss, late, first)
+	}
+}
+
+// settled tells who is to know how a renewal ended. Late and first are as [Lease.settle] has it, and
+// whether it is the first in a row that failed.
+func (k *Keeper) settled(l *Lease, err error, loss *LossError, late, first bool) {
+	switch {
+	case loss != nil, late:
+	case err == nil:
+		k.observe(l, EventRenewed, nil)
+	default:
+		k.observe(l, EventRetried, err)
+	}
+	if err != nil && loss == nil && first {
+		k.log.Warn("renewal failed", "lock", l.grant.Name, "token", l.grant.Fence, "err", err)
+	}
+	k.report(l, loss)
+	if late && k.late != nil {
+		k.late(*l.grant)
 	}
 }

@@ -38,7 +38,7 @@ func (l *Locker) Query(ctx context.Context, name string) (State, error) {
 	call, cancel := context.WithTimeout(ctx, l.opt.CallTimeout)
 	defer cancel()
 	v, err := l.query.Run(call, l.client, []string{keys.lock, keys.fence})
-	s, err := readState(Reply{Value: v, Err: err})
+	s, _, err := readState(Reply{Value: v, Err: err})
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ended(ctx)

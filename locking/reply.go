@@ -17,6 +17,7 @@ const maxFence = 1 << 53
 // is a lease to tell of, what is left of it and who holds it.
 type lockReply struct {
 	yes    bool
+	own    bool // of query: the token that was named holds it
 	fence  int64
 	leased bool
 	left   time.Duration
@@ -31,13 +32,14 @@ func readLock(r Reply) (lockReply, error) {
 	if !ok || len(fields) != 2 && len(fields) != 4 {
 		return lockReply{}, unexpected(r.Value)
 	}
-	text := make([]string, len(fields))
+	var room [4]string
+	text := room[:len(fields)]
 	for i, f := range fields {
 		if text[i], ok = f.(string); !ok {
 			return lockReply{}, unexpected(r.Value)
 		}
 	}
-	a := lockReply{yes: text[0] == "1", leased: len(text) == 4}
+	a := lockReply{yes: text[0] == "1" || text[0] == "2", own: text[0] == "2", leased: len(text) == 4}
 	fence, err := strconv.ParseInt(text[1], 10, 64)
 	if err != nil || fence < 0 || !a.yes && text[0] != "0" {
 		return lockReply{}, unexpected(r.Value)
@@ -56,19 +58,19 @@ func readLock(r Reply) (lockReply, error) {
 // readAcquired reads acquire.lua's answer: yes without a lease is granted, no with one held.
 func readAcquired(r Reply) (lockReply, error) {
 	a, err := readLock(r)
-	if err == nil && (a.yes == a.leased || a.fence <= 0 || a.fence >= maxFence) {
+	if err == nil && (a.yes == a.leased || a.own || a.fence <= 0 || a.fence >= maxFence) {
 		return lockReply{}, unexpected(r.Value)
 	}
 	return a, err
 }
 
-// readState reads query.lua's answer.
-func readState(r Reply) (State, error) {
+// readState reads query.lua's answer. Own tells that the token which was named holds the lock.
+func readState(r Reply) (s State, own bool, err error) {
 	a, err := readLock(r)
 	if err == nil && (a.yes != a.leased || a.fence >= maxFence) {
-		return State{}, unexpected(r.Value)
+		return State{}, false, unexpected(r.Value)
 	}
-	return State{Held: a.yes, FencingToken: a.fence, Remaining: a.left, Holder: a.holder}, err
+	return State{Held: a.yes, FencingToken: a.fence, Remaining: a.left, Holder: a.holder}, a.own, err
 }
 
 // readYes reads the answer of renew.lua and release.lua.

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,7 +15,7 @@ import (
 var prelude string
 
 // Prelude returns the Lua text that reads, grants, renews and releases a lock. [NewScript]
-// puts it in front of every script, so that acquiring and releasing exist once: for this
+// puts what a script uses of it in front, so that acquiring and releasing exist once: for this
 // library, and for whoever decides on more than the lock in the same script.
 func Prelude() string { return prelude }
 
@@ -27,11 +28,20 @@ type Script struct {
 	sha  string // EVALSHA names a script by its SHA-1; nothing else rests on it
 }
 
-// NewScript makes a script of the prelude followed by body. Body takes names and values only
-// as KEYS and ARGV: text spliced into a script would make another script of it each time,
-// and the server keeps them all.
-func NewScript(body string) *Script {
-	text := prelude + "\n" + body
+// NewScript makes a script of what body uses of the [Prelude], followed by body. The last of several
+// parts is the body, those before it are preludes of the caller's own, lists of definitions that each
+// begin with "local" at the start of a line; of these too only what is used is sent. Names and values
+// belong into KEYS and ARGV alone: text spliced into a script would make another script of it each
+// time, and the server keeps them all.
+func NewScript(parts ...string) *Script {
+	text := ""
+	for _, part := range slices.Backward(append([]string{prelude}, parts...)) {
+		if text == "" {
+			text = part
+		} else {
+			text = needed(part, text) + text
+		}
+	}
 	sum := sha1.Sum([]byte(text))
 	return &Script{text: text, sha: hex.EncodeToString(sum[:])}
 }

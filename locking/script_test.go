@@ -228,7 +228,7 @@ func FuzzReplies(f *testing.F) {
 			if got, err := readAcquired(r); err == nil && (got.fence <= 0 || got.fence >= maxFence || got.left < 0) {
 				t.Errorf("readAcquired(%q): got %+v", v, got)
 			}
-			if got, err := readState(r); err == nil && (got.FencingToken < 0 || got.FencingToken >= maxFence || got.Remaining < 0) {
+			if got, _, err := readState(r); err == nil && (got.FencingToken < 0 || got.FencingToken >= maxFence || got.Remaining < 0) {
 				t.Errorf("readState(%q): got %+v", v, got)
 			}
 			if yes, err := readYes(r); err == nil && yes != (v == "1") {

@@ -11,9 +11,25 @@ import (
 // the functions here that say nothing else. Whatever ends the lease does so once: the first
 // reason stays.
 
+// trusted returns how long after its newest confirmed request the lease may be trusted.
+func (l *Lease) trusted() time.Duration {
+	g := *l.grant
+	g.TTL = l.ttl
+	return g.trusted()
+}
+
+// resize gives the lease another length.
+func (l *Lease) resize(ttl time.Duration) {
+	l.ttl = min(ttl, l.most)
+	l.every = renewEvery(l.trusted())
+	if every := l.keeper.opt.RenewEvery; every > 0 {
+		l.every = min(l.every, every)
+	}
+}
+
 // remaining returns how long the lease can be trusted from now; negative if it cannot.
 func (l *Lease) remaining(now Instant) time.Duration {
-	return l.grant.trusted() - now.Sub(l.sent)
+	return l.trusted() - now.Sub(l.sent)
 }
 
 // plan sets when the next renewal is due, up to a tenth early so that holders which began
@@ -109,7 +125,7 @@ func (l *Lease) settle(sent, now Instant, err error, panicked bool) (loss *LossE
 		// to another while the holder winds up.
 		l.fails++
 		l.failure = err
-		l.due = now.mono.Add(retryAfter(l.fails, l.grant.TTL))
+		l.due = now.mono.Add(retryAfter(l.fails, l.ttl))
 		if panicked {
 			loss = l.end(ReasonPanicked)
 		} else if l.keeper.opt.FailFast {

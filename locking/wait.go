@@ -12,19 +12,26 @@ import (
 // for one name in this Locker only one asks Redis, and they are served in the order in which
 // they came; each gets a lease, an ownership token and a fencing token of its own.
 //
-// It asks again when the holder's lease would end, with some jitter, at least every
-// Options.MaxBackoff and never faster than Options.MinBackoff; at once when a lease of this
-// Locker on that name is released. A Redis that does not answer is waited for as well.
+// It asks again at once when Redis tells that the lock was released, which takes the right to
+// subscribe and to publish; and without being told when the holder's lease would end, with some
+// jitter, and at least every Options.MaxBackoff. It never asks faster than Options.MinBackoff, but
+// after a release by this Locker. A Redis that does not answer is waited for as well.
 //
 // The errors are those of [Locker.TryAcquire] but for [ErrHeld] and [ErrUnavailable], which are
 // waited out: when ctx ends first, the error is its cause, with the last of those joined to it.
-// A caller that leaves leaves nothing behind.
+// A caller that leaves leaves nothing behind, but on the lease that it waited for the note that
+// somebody does.
 func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
-	if _, err := l.names.keys(name); err != nil {
+	keys, err := l.names.keys(name)
+	if err != nil {
 		return nil, err
 	}
 	q := l.queues.join(name)
-	defer l.queues.leave(name, q)
+	defer func() {
+		if l.queues.leave(name, q) {
+			l.hints.unwant(keys.freed(), q)
+		}
+	}()
 	select {
 	case <-q.turn:
 		defer func() { q.turn <- struct{}{} }()
@@ -36,7 +43,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	var last error
 	stop := func(why error) (*Lease, error) { return nil, &waitError{name: name, err: why, last: last} }
 	for fails := 0; ; {
-		lease, err := l.tryAcquire(ctx, context.WithoutCancel(ctx), name)
+		lease, err := l.tryAcquire(ctx, context.WithoutCancel(ctx), name, true)
 		held, isHeld := errors.AsType[*HeldError](err)
 		var wait time.Duration
 		switch {
@@ -48,6 +55,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 			return stop(ErrClosed)
 		case isHeld:
 			fails, wait = 0, l.opt.backoff(held.Remaining)
+			l.hints.want(keys.freed(), q)
 		case errors.Is(err, ErrUnavailable):
 			fails++
 			wait = l.opt.backoff(l.opt.MinBackoff << min(fails, 16))
@@ -55,17 +63,34 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 			return nil, err
 		}
 		last = err
-		timer := time.NewTimer(wait)
+		if err := l.pause(ctx, q, wait); err != nil {
+			return stop(err)
+		}
+	}
+}
+
+// pause waits before the next attempt, or until the lock may be free. The error says why there will
+// be none.
+func (l *Locker) pause(ctx context.Context, q *queue, wait time.Duration) error {
+	began := time.Now()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	told := q.told
+	for {
 		select {
 		case <-timer.C:
+			return nil
 		case <-q.freed:
-			timer.Stop()
+			return nil
+		case <-told:
+			// Whoever waits in other processes was told as well, and only one gets the lock: the
+			// others must not ask as often as it changes hands.
+			told = nil
+			timer.Reset(max(0, l.opt.MinBackoff-time.Since(began)))
 		case <-ctx.Done():
-			timer.Stop()
-			return stop(ended(ctx))
+			return ended(ctx)
 		case <-l.closing.Done():
-			timer.Stop()
-			return stop(ErrClosed)
+			return ErrClosed
 		}
 	}
 }
@@ -115,6 +140,7 @@ type queues struct {
 type queue struct {
 	turn    chan struct{} // holds one token: who has it asks
 	freed   chan struct{} // a lease of this Locker was released
+	told    chan struct{} // Redis told that the lock may be free
 	callers int           // guarded by queues.mu
 }
 
@@ -123,7 +149,7 @@ func (s *queues) join(name string) *queue {
 	defer s.mu.Unlock()
 	q := s.byName[name]
 	if q == nil {
-		q = &queue{turn: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+		q = &queue{turn: make(chan struct{}, 1), freed: make(chan struct{}, 1), told: make(chan struct{}, 1)}
 		q.turn <- struct{}{}
 		if s.byName == nil {
 			s.byName = map[string]*queue{}
@@ -134,24 +160,31 @@ func (s *queues) join(name string) *queue {
 	return q
 }
 
-func (s *queues) leave(name string, q *queue) {
+// leave tells whether nobody waits for the name any more.
+func (s *queues) leave(name string, q *queue) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.callers--; q.callers == 0 {
-		delete(s.byName, name)
+	if q.callers--; q.callers > 0 {
+		return false
 	}
+	delete(s.byName, name)
+	return true
 }
 
-// released wakes whoever waits for the name in this Locker.
+// released wakes whoever waits for the name, after a release by this Locker.
 func (s *queues) released(name string) {
 	s.mu.Lock()
 	q := s.byName[name]
 	s.mu.Unlock()
-	if q == nil {
-		return
+	if q != nil {
+		signal(q.freed)
 	}
+}
+
+// signal leaves one token in a channel that has room for one.
+func signal(c chan<- struct{}) {
 	select {
-	case q.freed <- struct{}{}:
+	case c <- struct{}{}:
 	default: // it is awake already
 	}
 }

@@ -57,7 +57,7 @@ func newLines(tb testing.TB) *lines {
 		}
 	})
 	return &lines{
-		tb: tb, env: jobs.BaseEnv(nil, "", nil, map[string]string{"LEVEL": "9"}), null: null,
+		tb: tb, env: append(jobs.BaseEnv(nil, "", nil), "LEVEL=9"), null: null,
 		warden: w, confined: confined,
 	}
 }

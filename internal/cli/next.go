@@ -41,6 +41,10 @@ with a splay starts for the tick; that of one that runs on every host is told of
 	return c
 }
 
+// pageRows are the rows of a page of `rota next`, which has a header of its own: columns are aligned
+// in memory, and somebody may ask for a hundred million ticks.
+const pageRows = 10000
+
 func (a *app) next(args []string, f nextFlags) error {
 	now := time.Now()
 	from, until, err := f.window(now)
@@ -76,8 +80,15 @@ func (a *app) next(args []string, f nextFlags) error {
 	if splay {
 		header = slices.Insert(header, 1, "START")
 	}
-	t := newTable(false, "", header...)
+	t, rows := newTable(false, "", header...), 0
 	for d := range ticks {
+		if rows == pageRows {
+			if _, err := t.WriteTo(a.stdout); err != nil {
+				return err
+			}
+			t, rows = newTable(false, "", header...), 0
+		}
+		rows++
 		s, r := d.Job.Schedule, refs[d.Index]
 		row := []string{stamp(d.Tick), d.Tick.In(s.Location()).Format(localFormat), s.Zone(), since(d.Tick, now), r.key}
 		if splay {

@@ -43,7 +43,7 @@ func TestLimits_ReachTheCommand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := mustLoad(t, "[defaults]\n"+c.defaults+"\n[jobs.a]\nschedule = \"0 2 * * *\"\ncommand = [\"true\"]\n"+c.own+"\n")
-			command, ok := cfg.Table(nil)[0].Handler.(jobs.Command)
+			command, ok := cfg.Table(t.Context(), nil)[0].Handler.(jobs.Command)
 			if !ok || command.Limits != c.want || cfg.Jobs[0].Limits != c.want {
 				t.Errorf("the limits of the job and its command = %+v, %+v; want %+v", cfg.Jobs[0].Limits, command.Limits, c.want)
 			}

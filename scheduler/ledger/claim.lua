@@ -24,17 +24,32 @@ local REQUESTS = ns .. 'requests'
 
 local now = redis_time()
 local at = int(now)
-local r, held, forgot, drained, fleet_pause, err
+local r, held, forgot, drained, err
 r, err = record_read()
 if err then return err end
-held, err = lease_read(lock)
+-- One question for what is nearly always there, one for what nearly never is: each call costs more
+-- than its command. MGET takes a key of another type for none. What is missing is asked for by
+-- itself, but for the lock of a job of which nothing is going: the grant finds out.
+local kept = redis.call('MGET', lock, fence_key, EPOCH)
+if kept[1] then
+  held, err = lease_of(lock, kept[1])
+  lease_step(lock, held)
+elseif r.run_state ~= 'ended' then
+  held, err = get_string(lock)
+end
 if err then return err end
-drained, err = ask('HEXISTS', ns .. 'drain', host)
-if err then return err end
-fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why', 'before')
-if err then return err end
-forgot, err = epoch(run, now)
-if err then return err end
+local fleet_pause = {}
+if redis.call('EXISTS', ns .. 'drain', ns .. 'paused') > 0 then
+  drained, err = ask('HEXISTS', ns .. 'drain', host)
+  if err then return err end
+  fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why', 'before')
+  if err then return err end
+end
+forgot = kept[3]
+if not forgot then
+  forgot, err = epoch(run, now)
+  if err then return err end
+end
 
 local function answer(...)
   return { select(1, ...), at, forgot, select(2, ...) }
@@ -94,13 +109,13 @@ local function add_start(o)
   if o.runs ~= '1' then first = nil end -- the stream has its expiry
   local id, e = add_run(f, first)
   if e then return e end
-  local added
-  added, e = ask('HSET', run_key(run), 'start', id, unpack(n))
+  local key, added = run_key(run), nil
+  added, e = ask('HSET', key, 'start', id, unpack(n))
   if e then
     redis.call('XDEL', RUNS, id)
     return e
   end
-  redis.call('PEXPIRE', run_key(run), expire)
+  redis.call('PEXPIRE', key, expire)
   return nil, added <= #n / 2, id
 end
 
@@ -119,7 +134,7 @@ if mine then
   -- The host is still asking, so it never started: this is the same grant, made anew.
   err = streams_error(RUNS)
   if err then return err end
-  held, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder_text)
+  held, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder_text, kept[2])
   if err then return err end
   local start = redis.call('HGET', run_key(run), 'start') or '0-1'
   local old = redis.call('XRANGE', RUNS, start, start)[1]
@@ -431,7 +446,7 @@ if rerun_off or given_back or waiting then
   err = streams_error(SKIPS)
   if err then return err end
 end
-lease, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder_text)
+lease, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder_text, kept[2])
 if err then return err end
 local o = { run_id = run, run_token = token, run_tick = int(tick), run_kind = found == 'rerun' and 'rerun' or kind,
   run_lock = lock, run_name = lock_name, run_fence = lease.fence, run_host = host, run_def = definition,

@@ -80,3 +80,17 @@ func TestDocs_NameEveryField(t *testing.T) {
 		}
 	}
 }
+
+// locking.NewScript takes what a script uses of a prelude, definition by definition: whatever stands
+// outside of them would be lost.
+func TestRecordPrelude_IsAListOfDefinitions(t *testing.T) {
+	for i, line := range strings.Split(recordPrelude, "\n") {
+		indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "--")
+		if line != "" && line != "end" && !indented && !strings.HasPrefix(line, "local ") {
+			t.Errorf("record.lua:%d: got %q, want a definition, its inside or its end", i+1, line)
+		}
+		if code, _, ok := strings.Cut(line, "--"); ok && strings.Count(code, "'")%2 == 1 {
+			t.Errorf("record.lua:%d: -- stands in a string", i+1)
+		}
+	}
+}

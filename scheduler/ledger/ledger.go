@@ -50,7 +50,7 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	if l.fenceTTL == 0 {
 		l.fenceTTL = 7 * 24 * time.Hour
 	}
-	script := func(body string) *locking.Script { return locking.NewScript(recordPrelude + "\n" + body) }
+	script := func(body string) *locking.Script { return locking.NewScript(recordPrelude, body) }
 	l.claim = script(claimBody)
 	l.renew = script(renewBody)
 	l.finish = script(finishBody)

@@ -65,13 +65,13 @@ end
 -- epoch returns the random id that this Redis was given by the first script that found none.
 -- Another id than last time tells a daemon that Redis forgot everything. It begins with the
 -- instant it was given: whoever reads a record knows that nothing older can be in it.
+local EPOCH = ns .. 'epoch'
 local function epoch(id, now)
-  local key = ns .. 'epoch'
-  local v, err = get_string(key)
+  local v, err = get_string(EPOCH)
   if err then return nil, err end
   if not v then
     v = int(now) .. '-' .. id
-    redis.call('SET', key, v, 'PX', EPOCH_KEPT)
+    redis.call('SET', EPOCH, v, 'PX', EPOCH_KEPT)
   end
   return v
 end
