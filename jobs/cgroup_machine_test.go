@@ -19,13 +19,15 @@ func TestLimits_Unsupported(t *testing.T) {
 		{"cgroup v2 with all", func(*testing.T, fakeHost) {}, all, ""},
 		{"without a cgroup of one's own", func(t *testing.T, h fakeHost) { h.write(t, "booted/here", "") }, all, ""},
 		{
-			"a kernel without", func(t *testing.T, h fakeHost) { h.write(t, "proc/cgroup", "4:memory:/\n") }, Limits{CPUPercent: 1},
+			"a kernel without", func(t *testing.T, h fakeHost) { h.write(t, "proc/cgroup", "4:memory:/\n") },
+			Limits{CPUPercent: 1},
 			"limits.cpu is not set: this kernel has no cgroup v2",
 		},
 		{
 			"not mounted", func(t *testing.T, h fakeHost) {
 				h.write(t, "proc/mountinfo", "23 28 0:21 / /proc rw,nosuid - proc proc rw\n")
-			}, Limits{MemoryBytes: 1},
+			},
+			Limits{MemoryBytes: 1},
 			"limits.memory is not set: cgroup v2 is not mounted",
 		},
 		{

@@ -258,13 +258,15 @@ func TestLimits_OnRealControllersInAWarden(t *testing.T) {
 		reason           string
 	}{
 		{
-			"too much memory", "memory", Limits{MemoryBytes: 16 << 20},
+			"too much memory", "memory",
+			Limits{MemoryBytes: 16 << 20},
 			Shell("setsid sleep 300 & head -c 64M /dev/zero | tail -c 64M >/dev/null; exit 0"),
 			137, "signal killed (SIGKILL); killed by the memory limit of 16MiB",
 		},
 		{"enough of it", "memory", Limits{MemoryBytes: 64 << 20}, Shell("exit 3"), 3, "exit code 3"},
 		{
-			"too many tasks", "pids", Limits{Tasks: 4},
+			"too many tasks", "pids",
+			Limits{Tasks: 4},
 			Shell("for i in 1 2 3 4 5; do sleep 0.5 & done; wait"), 2, "exit code 2; the limit of 4 tasks was reached",
 		},
 		{"as many as there may be", "pids", Limits{Tasks: 4}, Shell("for i in 1 2 3; do sleep 0.1 & done; wait; exit 3"), 3, "exit code 3"},

@@ -94,7 +94,8 @@ func decode(b []byte) (message, error) {
 	case kindEnded:
 		m = endedMessage{
 			r.run(), r.uint32(), r.duration(), endedBy(r.byte(uint8(byDeadline))), r.flag(),
-			usage{r.duration(), int64(r.uint64())}, string(r.all()),
+			usage{r.duration(), int64(r.uint64())},
+			string(r.all()),
 		}
 	case kindStray:
 		m = strayMessage{int32(r.uint32()), r.flag(), string(r.all())}

@@ -61,11 +61,11 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 	defer closeUrgent()
-	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log, Cgroups: true})
+	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log, Cgroups: true}) //nolint:contextcheck // it waits as long as it says itself
 	if err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // likewise: nothing lives on because ctx has ended
 		if err := warden.Close(); err != nil {
 			log.Error("warden not closed", "err", err)
 		}
