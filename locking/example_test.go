@@ -100,8 +100,8 @@ func ExampleLocker_Acquire() {
 		}
 		refreshed++ // asks the issuer, under lease.Context(): it ends if the lease is lost
 		c := fmt.Sprint("credential ", refreshed)
-		if err := context.Cause(lease.Context()); err != nil {
-			return "", err
+		if !lease.Valid() {
+			return "", lease.Err()
 		}
 		return c, client.Set(ctx, "credential", c, time.Minute).Err()
 	}

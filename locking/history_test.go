@@ -254,11 +254,11 @@ func TestHistory_MutualExclusion(t *testing.T) {
 func TestHistory_TokensRiseOverFlushes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Server(t)
-	c := s.Client()
+	c, ctx := s.Client(), t.Context()
 	n := 0
 	all := recordHistory(t, redistest.Proxy(t, s.Addr()), historyAcquires()/4, func() {
 		if n++; n%4 == 0 {
-			_ = c.FlushAll(context.Background()).Err()
+			_ = c.FlushAll(ctx).Err()
 		}
 	})
 	var spans []grantSpan

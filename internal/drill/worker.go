@@ -69,7 +69,7 @@ func Work(ctx context.Context, client redis.UniversalClient, in io.Reader, out i
 		return fmt.Errorf("drill: no scenario %q", w.Scenario)
 	}
 	var err error
-	w.locker, err = locking.New(client, locking.Options{
+	w.locker, err = locking.New(client, locking.Options{ //nolint:contextcheck // it ends with Close
 		Prefix: w.Prefix, TTL: ttl, RenewEvery: renewEvery, MaxBackoff: ttl,
 		Holder: "rota drill, worker " + strconv.Itoa(w.Worker) + ", pid " + strconv.Itoa(os.Getpid()),
 	})
