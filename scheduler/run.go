@@ -79,15 +79,17 @@ type run struct {
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
-
-	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := newOutputLog(r.log, defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(r, over)
 	}()
+	// It is watched by now: a log that blocks here keeps the handler from being called, and no lease is
+	// overrun when it is called after all.
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
+
+	output := jobs.NewOutput(s.opt.OutputBytes)
+	lines := newOutputLog(r.log, defaultLogRoom())
 	result := make(chan jobs.Result, 1)
 	go func() {
 		defer s.handling.Done()
@@ -133,12 +135,12 @@ func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time
 			defer timer.Stop()
 			giveUp = timer.C
 		case <-giveUp:
-			r.log.Error("handler did not stop", "reason", "it ignores its context; the job stays closed on this host until it returns")
 			s.countStuck(r.grant.Claim.Job, 1)
 			s.handling.Go(func() {
 				<-result
 				s.countStuck(r.grant.Claim.Job, -1)
 			})
+			r.log.Error("handler did not stop", "reason", "it ignores its context; the job stays closed on this host until it returns")
 			outcome, reason, _ := jobs.EndOf(r.ctx)
 			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}
 		}
