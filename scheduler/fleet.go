@@ -141,7 +141,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 		if t := s.manualTry(tab, job, r); s.room.enter(t) {
 			s.send(ctx, []*try{t})
 		} else {
-			s.room.wait(arrival{table: tab, due: t.due, request: r})
+			s.room.wait(t.arrival())
 		}
 	})
 }
@@ -150,6 +150,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
 	asked := r.Asked()
 	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
+	t.request = r
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
 	if job.Overlap == OverlapAllow {
 		t.claim.Lease = t.claim.Lock + ":" + r.ID // two may be asked for in one second

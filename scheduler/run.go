@@ -44,6 +44,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
 		kill:  make(chan struct{}), placed: t.placed,
 	}
+	t.placed = false // the run's from now on
 	r.ctx, r.cancel = context.WithCancelCause(s.handlers)
 	s.hold(r, a.sent)
 	if !r.lease.Valid() {
