@@ -13,9 +13,8 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// abandonAfterKill is how long a handler may go on after its Kill channel was closed before
-// the run is recorded as ended without it. A command is dead by then; a Go function that looks
-// at neither its context nor Kill cannot be stopped, and its job stays closed on this host.
+// abandonAfterKill is how long a handler may go on, at least, after its Kill channel was closed before
+// the run is recorded as ended without it.
 const abandonAfterKill = time.Second
 
 // won turns a won claim into a run, or gives it back if there is no time left to use it.
@@ -109,30 +108,30 @@ func (s *Scheduler) execute(r *run) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	res := s.await(r, result, timeout)
+	res, alive := s.await(r, result, timeout)
 	close(over)
 	<-watched
 	r.lease.Stop()
 	s.release(r)
 	s.room.leave(&r.placed)
-	s.record(r, res, output)
+	s.record(r, res, alive, output)
 	s.ended(c.Job, res.Outcome)
 }
 
-// await waits for the handler. It tells it about its timeout, and goes on without it if it
-// does not return after its last call.
-func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time.Time) jobs.Result {
+// await waits for the handler. It tells it about its timeout, and goes on without it if it does not
+// return after its last call: what the run started may be alive then.
+func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time.Time) (res jobs.Result, alive bool) {
 	kill := r.kill
 	var giveUp <-chan time.Time
 	for {
 		select {
 		case res := <-result:
-			return res
+			return res, false
 		case <-timeout:
 			r.cancel(fmt.Errorf("%w after %s", jobs.ErrTimedOut, r.job.Timeout))
 		case <-kill:
 			kill = nil
-			timer := time.NewTimer(abandonAfterKill)
+			timer := time.NewTimer(r.lastPatience())
 			defer timer.Stop()
 			giveUp = timer.C
 		case <-giveUp:
@@ -141,11 +140,36 @@ func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time
 				<-result
 				s.countStuck(r.grant.Claim.Job, -1)
 			})
-			r.log.Error("handler did not stop", "reason", "it ignores its context; the job stays closed on this host until it returns")
 			outcome, reason, _ := jobs.EndOf(r.ctx)
-			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}
+			lock, effect := r.grant.Claim.Lock, "its lease is left to expire, and its job stays closed on this host until it returns"
+			if killable(r.job.Handler) {
+				r.log.Error("run did not end", "lock", lock, "reason", "what it started was killed, and is not gone", "effect", effect)
+				return jobs.Result{Outcome: outcome, Reason: reason + "; what it started was killed and is not gone", Ended: time.Now()}, true
+			}
+			r.log.Error("handler did not stop", "lock", lock, "reason", "it ignores its context", "effect", effect)
+			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}, true
 		}
 	}
+}
+
+// lastPatience is how long the handler is waited for whose Kill channel is closed. What can be killed
+// dies, mostly in no time: as long as the lease can be trusted nothing is gained by looking away. A Go
+// function that looks at neither its context nor Kill may never return.
+func (r *run) lastPatience() time.Duration {
+	if killable(r.job.Handler) {
+		return max(abandonAfterKill, r.lease.Remaining())
+	}
+	return abandonAfterKill
+}
+
+// killable tells whether a handler returns once its Kill channel is closed, as all must but Go functions,
+// which nothing can end but themselves.
+func killable(h jobs.Handler) bool {
+	if r, ok := h.(jobs.Retry); ok {
+		h = r.Handler
+	}
+	_, function := h.(jobs.Func)
+	return !function
 }
 
 // callHandler keeps a panic of a handler to its run, as [jobs.Func] does for functions: what it was is the
@@ -163,10 +187,10 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 	return h.Run(ctx, run)
 }
 
-// record says how the run ended, and delivers that to the ledger.
-func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
+// record says how the run ended, and delivers that to the ledger. alive: something of it may be.
+func (s *Scheduler) record(r *run, res jobs.Result, alive bool, output *jobs.Output) {
 	e := ledger.Ending{
-		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
+		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1), Alive: alive,
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
 	}
 	if output.Total() > 0 {

@@ -58,6 +58,7 @@ type file struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended"`
 	Attempt  int       `json:"attempt"`
+	Alive    bool      `json:"alive,omitempty"`
 	Output   []byte    `json:"output,omitempty"` // in base64: it need not be text
 }
 
@@ -71,7 +72,7 @@ func encode(o *outcome) ([]byte, error) {
 		Definition: c.Definition, TTL: c.TTL.Milliseconds(), Expire: c.Expire.Milliseconds(),
 		Request: c.Request, Who: c.Who,
 		Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Started: e.Started.UTC(), Ended: e.Ended.UTC(),
-		Attempt: e.Attempt, Output: e.Output,
+		Attempt: e.Attempt, Alive: e.Alive, Output: e.Output,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("outcomes: %w", err)
@@ -116,7 +117,7 @@ func decode(data []byte) (*outcome, error) {
 		},
 		ending: ledger.Ending{
 			Outcome: f.Outcome, Reason: f.Reason, ExitCode: f.ExitCode, Started: f.Started.UTC(), Ended: f.Ended.UTC(),
-			Attempt: f.Attempt, Output: f.Output,
+			Attempt: f.Attempt, Alive: f.Alive, Output: f.Output,
 		},
 	}
 	return o, o.check()

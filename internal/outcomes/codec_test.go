@@ -27,7 +27,7 @@ func sample() *outcome {
 		},
 		ending: ledger.Ending{
 			Outcome: "failed", Reason: "exit code 3", ExitCode: new(3), Started: at.Add(7 * time.Millisecond),
-			Ended: at.Add(1207123456 * time.Nanosecond), Attempt: 2, Output: []byte("a\x00b\xff\x1b[31m\n<3>forged\r\n"),
+			Ended: at.Add(1207123456 * time.Nanosecond), Attempt: 2, Alive: true, Output: []byte("a\x00b\xff\x1b[31m\n<3>forged\r\n"),
 		},
 	}
 }
@@ -55,8 +55,8 @@ func TestCodec_KeepsEveryField(t *testing.T) {
 	if n := reflect.TypeFor[ledger.Claim]().NumField(); n != 30 {
 		t.Errorf("a Claim has %d fields, 30 when it was decided which of them a file needs", n)
 	}
-	if n := reflect.TypeFor[ledger.Ending]().NumField(); n != 7 {
-		t.Errorf("an Ending has %d fields, 7 of which a file has", n)
+	if n := reflect.TypeFor[ledger.Ending]().NumField(); n != 8 {
+		t.Errorf("an Ending has %d fields, 8 of which a file has", n)
 	}
 }
 
