@@ -13,10 +13,6 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// abandonAfterKill is how long a handler may go on, at least, after its Kill channel was closed before
-// the run is recorded as ended without it.
-const abandonAfterKill = time.Second
-
 // won turns a won claim into a run, or gives it back if there is no time left to use it.
 func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
@@ -150,26 +146,6 @@ func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time
 			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}, true
 		}
 	}
-}
-
-// lastPatience is how long the handler is waited for whose Kill channel is closed. What can be killed
-// dies, mostly in no time: as long as the lease can be trusted nothing is gained by looking away. A Go
-// function that looks at neither its context nor Kill may never return.
-func (r *run) lastPatience() time.Duration {
-	if killable(r.job.Handler) {
-		return max(abandonAfterKill, r.lease.Remaining())
-	}
-	return abandonAfterKill
-}
-
-// killable tells whether a handler returns once its Kill channel is closed, as all must but Go functions,
-// which nothing can end but themselves.
-func killable(h jobs.Handler) bool {
-	if r, ok := h.(jobs.Retry); ok {
-		h = r.Handler
-	}
-	_, function := h.(jobs.Func)
-	return !function
 }
 
 // callHandler keeps a panic of a handler to its run, as [jobs.Func] does for functions: what it was is the
