@@ -92,12 +92,12 @@ func TestRoom_AnEarlyTickHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Second))
-		j.Counts, j.Overlap, j.Lock = true, OverlapQueue, "db"
+		j.Counts, j.Overlap, j.Lock = true, OverlapQueue, "disk"
 		k := job(t, "k", "*/5 * * * *", f.handler(time.Second))
 		k.Counts = true
 		h := f.start("h0", maxRuns(1), j, k)
 		until(t, "00:59:50")
-		f.holds("db", 2*time.Minute)
+		f.holds("disk", 2*time.Minute)
 		until(t, "01:01:00")
 		later := j
 		later.Splay = 59 * time.Minute
