@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"rota/scheduler/ledger"
 )
 
 // touch keeps the records of the whole table from expiring, once a day: a job that is due
@@ -21,8 +23,13 @@ func (s *Scheduler) touch(ctx context.Context) {
 		expire := map[string]time.Duration{}
 		for i := range tab.jobs {
 			j := &tab.jobs[i]
-			names = append(names, j.Name)
-			expire[j.Name] = Expiry(j.Schedule, s.opt.MaxAge, s.clock.Now())
+			lasts := Expiry(j.Schedule, s.opt.MaxAge, s.clock.Now())
+			for _, name := range []string{j.Name, ledger.EveryHostOf(j.Name)} { // its pause on every host is none of a host's own
+				if name != "" {
+					names = append(names, name)
+					expire[name] = lasts
+				}
+			}
 		}
 		call, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 		err := s.opt.Ledger.Touch(call, names, s.opt.MaxAge, func(job string) time.Duration { return expire[job] })

@@ -82,6 +82,7 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 		t.row("", faultText(j.fault))
 	}
 	v.rowPaused(t, "paused", "", j.own)
+	v.rowPaused(t, "every host", "paused ", j.every)
 	v.rowPaused(t, "fleet", "paused ", v.Pause)
 	if !j.cursor.IsZero() {
 		t.row("cursor", stamp(j.cursor)+", "+since(j.cursor, v.Now)+": 'rota reset "+j.Name+"' takes it back to now")
@@ -164,10 +165,15 @@ func (v *view) writeNotes(w *bytes.Buffer, s *session) {
 	if h := v.Pause; h != nil {
 		fmt.Fprintf(w, "the fleet is %s\n", pausedText(h, clock(h.Until, v.Now)))
 	}
+	everywhere := "" // the job whose pause on every host was told last
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		if j.fault != nil {
 			fmt.Fprintf(w, "%s: %s\n", j.Name, faultText(j.fault))
+		}
+		if h := j.every; h != nil && everywhere != j.job.Name {
+			everywhere = j.job.Name // they stand together
+			fmt.Fprintf(w, "%s: on every host %s\n", everywhere, pausedText(h, clock(h.Until, v.Now)))
 		}
 		if h := j.own; h != nil {
 			fmt.Fprintf(w, "%s: %s\n", j.Name, pausedText(h, clock(h.Until, v.Now)))
