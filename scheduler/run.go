@@ -168,6 +168,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, alive bool, output *jobs.Out
 	e := ledger.Ending{
 		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1), Alive: alive,
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
+		CPU: res.CPU, PeakMemoryBytes: res.PeakMemoryBytes,
 	}
 	if output.Total() > 0 {
 		e.Output = output.Bytes()
