@@ -67,7 +67,7 @@ func TestCodec_FormOfVersion1(t *testing.T) {
 		`"lease":"reports:1795968430","ownership_token":"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a","fencing_token":1795968430725800,` +
 		`"found":"rerun","won":"2026-11-29T02:00:00.004Z","definition":"9f3c","ttl_ms":30000,"expire_ms":1296000000,` +
 		`"request":"1795968430725-0","who":"root@web-2","outcome":"failed","reason":"exit code 3","exit_code":3,` +
-		`"started":"2026-11-29T02:00:00.007Z","ended":"2026-11-29T02:00:01.207123456Z","attempt":2,"cpu_ns":812345678,"peak_memory_bytes":536870912,` +
+		`"started":"2026-11-29T02:00:00.007Z","ended":"2026-11-29T02:00:01.207123456Z","attempt":2,"alive":true,"cpu_ns":812345678,"peak_memory_bytes":536870912,` +
 		`"output":"YQBi/xtbMzFtCjwzPmZvcmdlZA0K"}` + "\n"
 	got, err := encode(sample())
 	if string(got) != want || err != nil {
