@@ -36,7 +36,7 @@ func TestSQL(t *testing.T) {
 			for range 2 { // it is there already the second time
 				db.exec(t, s.Schema())
 			}
-			db.exec(t, "CREATE TABLE report (id integer PRIMARY KEY, body varchar(100), fence bigint)")
+			db.exec(t, "CREATE TABLE sheet (id integer PRIMARY KEY, body varchar(100), fence bigint)")
 			t.Run("tokens decide", db.tokensDecide)
 			t.Run("keys are told apart by every byte", db.oddKeys)
 			t.Run("a refused transaction writes nothing", db.doIsAtomic)
@@ -49,6 +49,7 @@ func TestSQL(t *testing.T) {
 			t.Run("stricter levels let nothing stale through", db.stricterLevels)
 			t.Run("many holders", db.manyHolders)
 			t.Run("what is no token is a conflict", db.foreignRows)
+			t.Run("what the docs show", db.docs)
 		})
 	}
 }
@@ -92,19 +93,19 @@ func (db *database) sql(query string) string {
 // put makes the row that the tests write to.
 func (db *database) put(t testing.TB, id int, body string, token any) {
 	t.Helper()
-	db.exec(t, db.sql("DELETE FROM report WHERE id = $1"), id)
-	db.exec(t, db.sql("INSERT INTO report (id, body, fence) VALUES ($1, $2, $3)"), id, body, token)
+	db.exec(t, db.sql("DELETE FROM sheet WHERE id = $1"), id)
+	db.exec(t, db.sql("INSERT INTO sheet (id, body, fence) VALUES ($1, $2, $3)"), id, body, token)
 }
 
 func (db *database) body(t testing.TB, q Querier, id int) (body string) {
 	t.Helper()
-	ok(t, "SELECT", q.QueryRowContext(t.Context(), db.sql("SELECT body FROM report WHERE id = $1"), id).Scan(&body))
+	ok(t, "SELECT", q.QueryRowContext(t.Context(), db.sql("SELECT body FROM sheet WHERE id = $1"), id).Scan(&body))
 	return body
 }
 
 // write is what a guarded transaction does besides.
 func (db *database) write(ctx context.Context, tx *sql.Tx, id int, body string) error {
-	_, err := tx.ExecContext(ctx, db.sql("UPDATE report SET body = $1 WHERE id = $2"), body, id)
+	_, err := tx.ExecContext(ctx, db.sql("UPDATE sheet SET body = $1 WHERE id = $2"), body, id)
 	return err
 }
 
@@ -281,8 +282,8 @@ func (db *database) firstAtOnce(t *testing.T) {
 }
 
 const (
-	guardedUpdate = "UPDATE report SET body = $1, fence = $2 WHERE id = 1 AND fence <= $3"
-	readFence     = "SELECT fence FROM report WHERE id = 1"
+	guardedUpdate = "UPDATE sheet SET body = $1, fence = $2 WHERE id = 1 AND fence <= $3"
+	readFence     = "SELECT fence FROM sheet WHERE id = 1"
 )
 
 func (db *database) singleStatement(t *testing.T) {
@@ -317,11 +318,11 @@ func (db *database) applied(t *testing.T) {
 	if err := apply("x", 4); err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrConflict) {
 		t.Errorf("Applied of a row with NULL: got %v, want an error of its own", err)
 	}
-	db.exec(t, "DELETE FROM report WHERE id = 1")
+	db.exec(t, "DELETE FROM sheet WHERE id = 1")
 	if err := apply("x", 4); !errors.Is(err, sql.ErrNoRows) {
 		t.Errorf("Applied without a row: got %v, want sql.ErrNoRows", err)
 	}
-	res := db.exec(t, "DELETE FROM report WHERE id = 1")
+	res := db.exec(t, "DELETE FROM sheet WHERE id = 1")
 	if err := db.dialect.Applied(t.Context(), db.DB, res, 0, readFence); !errors.Is(err, ErrInvalid) {
 		t.Errorf("Applied of token 0: got %v, want ErrInvalid", err)
 	}
@@ -376,13 +377,13 @@ func (db *database) manyHolders(t *testing.T) {
 				token := rand.Int64N(500) + 1
 				err := db.Do(t.Context(), db.DB, "many", token, func(tx *sql.Tx) error {
 					var there int64
-					if err := tx.QueryRowContext(t.Context(), "SELECT fence FROM report WHERE id = 2").Scan(&there); err != nil {
+					if err := tx.QueryRowContext(t.Context(), "SELECT fence FROM sheet WHERE id = 2").Scan(&there); err != nil {
 						return err
 					}
 					if there > token {
 						t.Errorf("token %d was let in after %d had written", token, there)
 					}
-					_, err := tx.ExecContext(t.Context(), db.sql("UPDATE report SET fence = $1 WHERE id = 2"), token)
+					_, err := tx.ExecContext(t.Context(), db.sql("UPDATE sheet SET fence = $1 WHERE id = 2"), token)
 					return err
 				})
 				switch {
@@ -401,7 +402,7 @@ func (db *database) manyHolders(t *testing.T) {
 		t.Errorf("%d writes went through and %d were stale, want some of both", through.Load(), stale.Load())
 	}
 	var there int64
-	ok(t, "SELECT", db.QueryRowContext(t.Context(), "SELECT fence FROM report WHERE id = 2").Scan(&there))
+	ok(t, "SELECT", db.QueryRowContext(t.Context(), "SELECT fence FROM sheet WHERE id = 2").Scan(&there))
 	db.seen(t, "many", there)
 }
 
