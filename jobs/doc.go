@@ -48,8 +48,15 @@
 // A process group of its own; stdin from /dev/null and no descriptors but 0, 1 and 2; the
 // default action for every signal that the daemon handles itself, and no signal blocked; the
 // daemon's original soft limit on open files; and only the environment that it was given
-// ([BaseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since Linux 2.4.25
-// looks at, is a number that stands for the run. No shell is involved unless it is named ([Shell]).
+// ([BaseEnv], [ParseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since
+// Linux 2.4.25 looks at, is a number that stands for the run. No shell is involved unless it is named
+// ([Shell]).
+//
+// Where they are named it gets a user, a group and the supplementary groups that the system has that user
+// in ([LookupAccount]), without any capability of the daemon's; a file creation mask; and a priority. What
+// of them the daemon may not give is a start failure, as is a directory or a program that this user may
+// not enter or execute. There is no session of PAM, so none of its limits (limits.conf(5)), and
+// no_new_privs is as the daemon has it: a run may call sudo(8).
 //
 // # What is covered
 //
@@ -73,7 +80,7 @@
 //
 // # What it does not do yet
 //
-// A command runs as the daemon's user. Control groups are not used.
+// Control groups are not used.
 //
 // # Goroutines
 //
@@ -81,7 +88,8 @@
 // all. Two of them are the connection's, which reads and writes; nobody else ever waits for the warden
 // itself. Each Run of a Command in it owns one, which copies the output. Without a warden there are three:
 // one waits for the main process, one for run.Kill. Looking for processes takes a goroutine for the moment
-// of each read; one that the kernel holds up is left behind until it returns.
+// of each read; one that the kernel holds up is left behind until it returns. So does looking with the
+// rights of another user: a thread, and the goroutine in it, for the moment of each look.
 // Run of an HTTP owns up to three, and waits for them: one waits for run.Kill, one writes the request,
 // one closes the connection when ctx ends. Run of a Func owns one, in which the function is called.
 package jobs

@@ -80,13 +80,46 @@ func (s *spec) encode() []byte {
 	for _, str := range s.strings() {
 		size += 4 + len(str)
 	}
-	b := make([]byte, 0, size+4)
+	b := make([]byte, 0, size+64)
+	b = s.appendSlate(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.args)))
 	for _, str := range s.strings() {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(str)))
 		b = append(b, str...)
 	}
 	return b
+}
+
+// What of a slate is there.
+const (
+	hasIdentity = 1 << iota
+	hasUmask
+	hasNice
+	slateBits = iota
+)
+
+// appendSlate adds what is not a string.
+func (s *spec) appendSlate(to []byte) []byte {
+	at := len(to)
+	to = append(to, 0)
+	if id := s.as; id != nil {
+		to[at] |= hasIdentity
+		to = binary.LittleEndian.AppendUint32(to, id.uid)
+		to = binary.LittleEndian.AppendUint32(to, id.gid)
+		to = binary.LittleEndian.AppendUint32(to, uint32(len(id.groups)))
+		for _, g := range id.groups {
+			to = binary.LittleEndian.AppendUint32(to, g)
+		}
+	}
+	if s.umask != nil {
+		to[at] |= hasUmask
+		to = binary.LittleEndian.AppendUint32(to, uint32(*s.umask))
+	}
+	if s.nice != nil {
+		to[at] |= hasNice
+		to = binary.LittleEndian.AppendUint32(to, uint32(*s.nice))
+	}
+	return to
 }
 
 // strings are all strings of the spec, in the order of the wire.

@@ -17,7 +17,7 @@ func (s *server) startNext() {
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
 		s.starting = r
-		s.spawner.jobs <- r.job // it has room: nothing is under way
+		s.spawner.give(r.job)
 	}
 }
 
@@ -30,7 +30,7 @@ func (s *server) spawned(j *job) {
 		s.notStarted(r)
 	case j.err != nil:
 		delete(s.runs, r.id)
-		s.post(failedMessage{run: r.id, why: failedExec, errno: j.errno()})
+		s.post(failedMessage{run: r.id, why: j.failure(), errno: j.errno()})
 	default:
 		r.pid = j.pid
 		r.family = newFamily(j.pid, &s.orphans)
@@ -115,7 +115,7 @@ func (s *server) stopStart(r *served) {
 		return
 	}
 	r.told = killing
-	children, _ := s.orphans.tree.forked(s.spawner.thread, nil)
+	children, _ := s.orphans.tree.forked(r.job.thread, nil)
 	for _, pid := range children {
 		if s.mains[pid] == nil {
 			_ = unix.Kill(pid, unix.SIGKILL) // its own child: the number cannot be another's

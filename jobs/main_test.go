@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		os.Exit(testAll(m))
 	case "hold":
 		holdARun()
+	case "show-death":
+		showDeath()
+	case "wish":
+		wish()
 	case "show":
 		showAProcess()
 	case "adopt":
@@ -77,7 +81,7 @@ func testRun(t *testing.T) (Run, *Output) {
 // command returns a Command with the environment of a job and a grace that no test waits for, in the
 // warden that tests share.
 func command(args ...string) Command {
-	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute, Warden: warden}
+	return Command{Args: args, Base: BaseEnv(nil, "", nil), KillGrace: time.Minute, Warden: warden}
 }
 
 // startsCommands is what command is for one of the two ways.

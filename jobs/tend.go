@@ -32,6 +32,7 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 		return Result{}, err
 	}
 	defer out.finish()
+	s.own(write)
 	term, kill, moved := run.Deadlines.At()
 	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{lease: leaseTimes{term, kill}, grace: c.KillGrace})
 	if err != nil {
@@ -58,19 +59,21 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 			if began != nil {
 				_ = closeFile(write)
 			}
-			return c.tended(ctx, run, wd)
+			return c.tended(ctx, run, s, wd)
 		}
 	}
 }
 
 // tended tells how a run in the warden ended.
-func (c Command) tended(ctx context.Context, run Run, wd *ward) (Result, error) {
+func (c Command) tended(ctx context.Context, run Run, s *spec, wd *ward) (Result, error) {
 	if wd.failed != nil {
 		switch wd.failed.why {
 		case failedLate:
 			return Result{}, errTooLate
 		case failedEnded:
 			return Result{}, errNotStarted
+		case failedNice:
+			return Result{}, &niceError{*s.nice, syscall.Errno(wd.failed.errno)}
 		default:
 			return Result{}, syscall.Errno(wd.failed.errno)
 		}

@@ -119,7 +119,7 @@ type (
 	failedMessage struct {
 		run   runID
 		why   failure
-		errno uint32 // of execve(2), if why is failedExec
+		errno uint32 // if why is failedExec or failedNice
 	}
 
 	endedMessage struct {
@@ -142,9 +142,10 @@ type (
 type failure uint8
 
 const (
-	failedExec  failure = iota // execve(2), or what comes before it, was refused
+	failedExec  failure = iota // execve(2), or what comes before it in the child, was refused
 	failedLate                 // its lease was about to end
 	failedEnded                // the daemon had asked for its end
+	failedNice                 // setpriority(2) was refused
 )
 
 // A spec is what is executed.
@@ -154,6 +155,11 @@ type spec struct {
 	dir  string
 	args []string
 	env  []string
+
+	// Of these nil is what the warden itself has.
+	as    *identity
+	umask *int // 0 to 0777
+	nice  *int // see getpriority(2): -20 to 19
 }
 
 // usage is what the processes of a run used: as far as somebody waited for them, see [Result].

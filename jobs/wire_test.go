@@ -20,8 +20,13 @@ import (
 // samples has each kind of message, with values at their limits.
 func samples() []message {
 	body := (&spec{run: "01JD", path: "/bin/true", dir: "/", args: []string{"true", ""}, env: []string{"A=ü\x00", "B="}}).encode()
+	slate := (&spec{
+		path: "/bin/true", args: []string{"true"},
+		as: &identity{0, 1<<32 - 2, []uint32{0, 4, 1<<32 - 2}}, umask: new(0o777), nice: new(-20),
+	}).encode()
 	return []message{
 		startMessage{run: 1, lease: leaseTimes{2, 3}, grace: never, output: true, spec: body, specLen: uint32(len(body))},
+		startMessage{run: 2, spec: slate, specLen: uint32(len(slate))},
 		startMessage{run: math.MaxUint32, lease: leaseTimes{}, grace: 0, specLen: maxSpec, spec: []byte{}},
 		moveMessage{{1, leaseTimes{2, 3}}, {math.MaxUint32, leaseTimes{never, -1}}},
 		moveMessage{},
@@ -30,7 +35,8 @@ func samples() []message {
 		pongMessage{8},
 		readyMessage{math.MaxUint64},
 		startedMessage{1, math.MaxInt32, time.Hour},
-		failedMessage{1, failedEnded, uint32(unix.E2BIG)},
+		failedMessage{1, failedExec, uint32(unix.E2BIG)},
+		failedMessage{1, failedNice, uint32(unix.EACCES)},
 		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
 		strayMessage{4711, true, "a b\x00"},
 	}
@@ -71,7 +77,7 @@ func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 		"a flag of 2":               badFlag,
 		"a program above the bound": startMessage{run: 1, specLen: maxSpec + 1}.append(nil),
 		"a program of other length": startMessage{run: 1, specLen: 3, spec: []byte("ab")}.append(nil),
-		"an unknown failure":        failedMessage{1, failedEnded + 1, 0}.append(nil),
+		"an unknown failure":        failedMessage{1, failedNice + 1, 0}.append(nil),
 		"an unknown end":            endedMessage{by: byDeadline + 1}.append(nil),
 		"a run beyond 32 bits":      append([]byte{byte(kindMove)}, bytes.Repeat([]byte{0xff}, moveLen)...),
 	} {
@@ -81,18 +87,38 @@ func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+func TestDecodeSpec_ReadsWhatWasWritten(t *testing.T) {
+	for _, want := range []spec{
+		{run: "r", path: "p", dir: "d", args: []string{"a"}, env: []string{"E=1"}},
+		{args: []string{}, env: []string{}, as: &identity{uid: 34, gid: 35}, umask: new(0)},
+		{args: []string{}, env: []string{}, as: &identity{0, 1<<32 - 2, []uint32{1, 2}}, nice: new(-20)},
+		{args: []string{"a"}, env: []string{}, umask: new(0o777), nice: new(19)},
+	} {
+		body := want.encode()
+		if got, err := decodeSpec(body); err != nil || !reflect.DeepEqual(*got, want) {
+			t.Errorf("decodeSpec of %+v = %+v, %v", want, got, err)
+		}
+	}
+}
+
 func TestDecodeSpec_RefusesWhatCannotBe(t *testing.T) {
 	good := (&spec{run: "r", path: "p", dir: "d", args: []string{"a"}}).encode()
+	as := (&spec{as: &identity{1, 2, []uint32{3}}}).encode()
+	const head = 1 + 4 // the bits of the slate, the count of the arguments
 	if got, err := decodeSpec(good); err != nil || got.path != "p" || len(got.args) != 1 || len(got.env) != 0 {
 		t.Fatalf("decodeSpec(a good one) = %+v, %v", got, err)
 	}
 	for name, b := range map[string][]byte{
 		"nothing":                      {},
-		"a count alone":                good[:4],
-		"two strings":                  good[:4+5+5],
+		"the bits alone":               good[:1],
+		"a count alone":                good[:head],
+		"two strings":                  good[:head+5+5],
 		"a string that ends too early": good[:len(good)-1],
-		"more arguments than strings":  append([]byte{2, 0, 0, 0}, good[4:]...),
-		"a count beyond all bounds":    append([]byte{0xff, 0xff, 0xff, 0xff}, good[4:]...),
+		"more arguments than strings":  append([]byte{0, 2, 0, 0, 0}, good[head:]...),
+		"a count beyond all bounds":    append([]byte{0, 0xff, 0xff, 0xff, 0xff}, good[head:]...),
+		"a bit that means nothing":     append([]byte{1 << slateBits}, good[1:]...),
+		"a mask beyond all bounds":     append([]byte{hasUmask, 0, 2, 0, 0}, good[1:]...),
+		"more groups than there are":   slices.Concat(as[:9], []byte{0xff, 0xff, 0xff, 0xff}, as[13:]),
 	} {
 		if got, err := decodeSpec(b); !errors.Is(err, errMalformed) {
 			t.Errorf("decodeSpec(%s) = %+v, %v, want errMalformed", name, got, err)

@@ -47,7 +47,7 @@ func newLines(tb testing.TB) *lines {
 			tb.Error(err)
 		}
 	})
-	return &lines{tb: tb, env: jobs.BaseEnv(nil, "", nil, map[string]string{"LEVEL": "9"}), null: null, warden: w}
+	return &lines{tb: tb, env: append(jobs.BaseEnv(nil, "", nil), "LEVEL=9"), null: null, warden: w}
 }
 
 // bare is a fork and exec, and nothing else.

@@ -22,8 +22,8 @@ func (a *app) checkCmd() *cobra.Command {
 
 A valid one is summed up, file by file; what is allowed and probably not meant goes to standard
 error as warnings. Everything that is wrong with an invalid one is printed at once, a line each
-that an editor can follow, file:line: key: problem, and the exit code is 2. Nothing outside the files is asked: not Redis,
-and not the file system whether a program exists.`,
+that an editor can follow, file:line: key: problem, and the exit code is 2. Redis is not asked, nor the file system
+whether a program exists; but the users, groups and env_files of the jobs that this host may run are looked for.`,
 		Example: `  rota check -c rota.toml && systemctl reload rota`,
 		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {

@@ -8,8 +8,9 @@
 // is neither left out silently nor hides the next.
 //
 // What is checked is what can be told from the files alone: no address is resolved, no program
-// or directory of a job is looked for, Redis is not asked. The one other thing that is read is
-// redis.password_file.
+// or directory of a job is looked for, Redis is not asked. Three other things are read:
+// redis.password_file, and of the jobs that this host may run the accounts that they name, and env_file.
+// A typing error there would else be found at night, by the run.
 //
 // # Names and places
 //
@@ -39,6 +40,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"rota/jobs"
 )
 
 // Config is a checked config. Nobody changes it once [Load] has returned it, so that several
@@ -141,7 +144,10 @@ func Find(flag string) string {
 // What it returns is the table as it stood at one moment, see "Writers" above. It waits for
 // that up to about 2 s, in the caller's goroutine, and keeps nothing.
 func Load(path string) (*Config, error) {
-	return load(path, environment{hostname: os.Hostname, getenv: os.Getenv, lease: readLease})
+	return load(path, environment{
+		hostname: os.Hostname, getenv: os.Getenv, lease: readLease,
+		account: lookUp, become: (*jobs.Account).MayBecome, nice: jobs.MayNice,
+	})
 }
 
 // environment is what a config depends on besides its files.
@@ -149,4 +155,8 @@ type environment struct {
 	hostname func() (string, error)
 	getenv   func(string) string
 	lease    func(*os.File) (release func(), err error)
+
+	account func(user, group string) (*jobs.Account, error)
+	become  func(*jobs.Account) error
+	nice    func(int) error
 }

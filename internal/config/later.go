@@ -18,11 +18,6 @@ func later() []string {
 
 		"notify",
 
-		"jobs.env_file",
-		"jobs.user",
-		"jobs.group",
-		"jobs.umask",
-		"jobs.nice",
 		"jobs.expect_within",
 		"jobs.ping",
 		"jobs.limits",

@@ -71,7 +71,7 @@ func Run(ctx context.Context, opt Options) error {
 		}
 	}()
 	s, err := scheduler.New(scheduler.Options{
-		Ledger: led, Urgent: urgent, Jobs: c.Table(warden), Table: c.TableHash(),
+		Ledger: led, Urgent: urgent, Jobs: c.Table(ctx, warden), Table: c.TableHash(),
 		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
@@ -101,7 +101,7 @@ func Run(ctx context.Context, opt Options) error {
 		for running.Err() == nil {
 			select {
 			case <-opt.Reload:
-				re.reload()
+				re.reload(running)
 			case <-running.Done():
 			}
 		}
