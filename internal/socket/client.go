@@ -14,7 +14,7 @@ import (
 // How long a daemon with too much to do is asked again: at first after askAgain, then after twice that.
 const (
 	askAgain     = 10 * time.Millisecond
-	askAgainMost = 500 * time.Millisecond
+	askAgainMost = 100 * time.Millisecond
 )
 
 // Write has the daemon at the socket write a guarded value in the name of the run that this process belongs
