@@ -18,7 +18,6 @@ func boot(o *Options) {
 // A run's token is given out as long as its lease can be trusted, also in its grace; not once Redis has said
 // that it is another's, nor after it.
 func TestScheduler_TokenOf(t *testing.T) {
-	const ttl = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		runs := make(chan jobs.Run, 2)

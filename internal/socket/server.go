@@ -73,7 +73,7 @@ func Listen(path string) (*Server, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	// To connect takes the right to write (unix(7)). Who may use it is asked of each connection.
-	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // see above
+	if err := os.Chmod(path, 0o666); err != nil { // see above
 		return nil, fmt.Errorf("socket: %w", errors.Join(err, listener.Close()))
 	}
 	s := &Server{listener: listener, path: path, busy: map[string]int{}}

@@ -69,6 +69,31 @@ func TestDocs_ShowNothingUntested(t *testing.T) {
 	}
 }
 
+// The page on Redis' keys has the fields and the scripts.
+func TestDocs_NameTheKey(t *testing.T) {
+	const keysFile = "../../docs/redis-keys.md"
+	page, err := os.ReadFile(keysFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(page), "| `{NS}:fence:KEY` | hash |")
+	row, _, _ = strings.Cut(row, "\n")
+	fields := regexp.MustCompile(`'H(?:MGET|SET)', [a-zA-Z\[\]1]+, '([a-z]+)'(?:, [A-Z\[\]1]+)?, '([a-z]+)'`).FindStringSubmatch(valuePrelude + writeBody)
+	if len(fields) != 3 {
+		t.Fatalf("found the fields %q in the scripts: the test looks at the wrong places", fields)
+	}
+	for _, f := range fields[1:] {
+		if !strings.Contains(row, "`"+f+"`") {
+			t.Errorf("%s does not name the field %q in its row for guarded values: %s", keysFile, f, row)
+		}
+	}
+	for _, script := range []string{"`write`", "`read`"} {
+		if !strings.Contains(string(page), script) {
+			t.Errorf("%s does not name the script %s", keysFile, script)
+		}
+	}
+}
+
 // The page's Go is that of the examples and tests.
 func TestDocs_ShowTheExamples(t *testing.T) {
 	var sources strings.Builder
@@ -297,7 +322,7 @@ func TestDocs_FileComparesUnderTheLock(t *testing.T) {
 func writeScript(t *testing.T) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "write")
-	if err := os.WriteFile(script, []byte(shown(t, "file/write")), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(script, []byte(shown(t, "file/write")), 0o700); err != nil { // it is run
 		t.Fatal(err)
 	}
 	return script

@@ -79,7 +79,7 @@ func (db *database) seen(t testing.TB, key string, want int64) {
 	}
 }
 
-// args puts parameters in the dialect's own form, which the tests write as $1.
+// sql puts parameters in the dialect's own form, which the tests write as $1.
 func (db *database) sql(query string) string {
 	if db.dialect == PostgreSQL {
 		return query
@@ -97,15 +97,15 @@ func (db *database) put(t testing.TB, id int, body string, token any) {
 	db.exec(t, db.sql("INSERT INTO sheet (id, body, fence) VALUES ($1, $2, $3)"), id, body, token)
 }
 
-func (db *database) body(t testing.TB, q Querier, id int) (body string) {
+func (db *database) body(t testing.TB, q Querier) (body string) {
 	t.Helper()
-	ok(t, "SELECT", q.QueryRowContext(t.Context(), db.sql("SELECT body FROM sheet WHERE id = $1"), id).Scan(&body))
+	ok(t, "SELECT", q.QueryRowContext(t.Context(), "SELECT body FROM sheet WHERE id = 1").Scan(&body))
 	return body
 }
 
 // write is what a guarded transaction does besides.
-func (db *database) write(ctx context.Context, tx *sql.Tx, id int, body string) error {
-	_, err := tx.ExecContext(ctx, db.sql("UPDATE sheet SET body = $1 WHERE id = $2"), body, id)
+func (db *database) write(ctx context.Context, tx *sql.Tx, body string) error {
+	_, err := tx.ExecContext(ctx, db.sql("UPDATE sheet SET body = $1 WHERE id = 1"), body)
 	return err
 }
 
@@ -154,22 +154,22 @@ func (db *database) oddKeys(t *testing.T) {
 
 func (db *database) doIsAtomic(t *testing.T) {
 	db.put(t, 1, "before", nil)
-	ok(t, "Do", db.Do(t.Context(), db.DB, "atomic", 5, func(tx *sql.Tx) error { return db.write(t.Context(), tx, 1, "five") }))
-	refused(t, db.Do(t.Context(), db.DB, "atomic", 4, func(tx *sql.Tx) error { return db.write(t.Context(), tx, 1, "late") }), 4, 5)
+	ok(t, "Do", db.Do(t.Context(), db.DB, "atomic", 5, func(tx *sql.Tx) error { return db.write(t.Context(), tx, "five") }))
+	refused(t, db.Do(t.Context(), db.DB, "atomic", 4, func(tx *sql.Tx) error { return db.write(t.Context(), tx, "late") }), 4, 5)
 	failure := errors.New("no")
 	err := db.Do(t.Context(), db.DB, "atomic", 6, func(tx *sql.Tx) error {
-		return errors.Join(db.write(t.Context(), tx, 1, "six"), failure)
+		return errors.Join(db.write(t.Context(), tx, "six"), failure)
 	})
 	if !errors.Is(err, failure) {
 		t.Errorf("Do whose write fails: got %v, want its error", err)
 	}
 	db.seen(t, "atomic", 5)
-	if got := db.body(t, db.DB, 1); got != "five" {
+	if got := db.body(t, db.DB); got != "five" {
 		t.Errorf("the row holds %q, want what the one write under token 5 put there", got)
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = db.Do(t.Context(), db.DB, "atomic", 7, func(tx *sql.Tx) error { panic(db.write(t.Context(), tx, 1, "seven")) })
+		_ = db.Do(t.Context(), db.DB, "atomic", 7, func(tx *sql.Tx) error { panic(db.write(t.Context(), tx, "seven")) })
 	}()
 	ok(t, "Do after one that panicked", db.Do(t.Context(), db.DB, "atomic", 6, func(*sql.Tx) error { return nil }))
 }
@@ -232,12 +232,12 @@ func (db *database) newerInFlight(t *testing.T) {
 	ok(t, "Do", db.Do(t.Context(), db.DB, "newer", 3, func(*sql.Tx) error { return nil }))
 	newer := db.begin(t, sql.LevelDefault)
 	ok(t, "the newer Guard", db.Guard(t.Context(), newer, "newer", 5))
-	ok(t, "its write", db.write(t.Context(), newer, 1, "five"))
+	ok(t, "its write", db.write(t.Context(), newer, "five"))
 	err := db.blocked(t, func() error {
-		return db.Do(t.Context(), db.DB, "newer", 4, func(tx *sql.Tx) error { return db.write(t.Context(), tx, 1, "late") })
+		return db.Do(t.Context(), db.DB, "newer", 4, func(tx *sql.Tx) error { return db.write(t.Context(), tx, "late") })
 	}, func() { ok(t, "commit", newer.Commit()) })
 	refused(t, err, 4, 5)
-	if got := db.body(t, db.DB, 1); got != "five" {
+	if got := db.body(t, db.DB); got != "five" {
 		t.Errorf("the row holds %q, want what was written under token 5", got)
 	}
 }
@@ -258,11 +258,11 @@ func (db *database) olderInFlight(t *testing.T) {
 	db.put(t, 1, "before", nil)
 	older := db.begin(t, sql.LevelDefault)
 	ok(t, "the older Guard", db.Guard(t.Context(), older, "older", 3))
-	ok(t, "its write", db.write(t.Context(), older, 1, "three"))
+	ok(t, "its write", db.write(t.Context(), older, "three"))
 	var read string
 	err := db.blocked(t, func() error {
 		return db.Do(t.Context(), db.DB, "older", 4, func(tx *sql.Tx) error {
-			read = db.body(t, tx, 1)
+			read = db.body(t, tx)
 			return nil
 		})
 	}, func() { ok(t, "commit", older.Commit()) })
@@ -299,7 +299,7 @@ func (db *database) singleStatement(t *testing.T) {
 		return db.dialect.Applied(t.Context(), db.DB, res, 4, readFence)
 	}, func() { ok(t, "commit", newer.Commit()) })
 	refused(t, err, 4, 5)
-	if got := db.body(t, db.DB, 1); got != "five" {
+	if got := db.body(t, db.DB); got != "five" {
 		t.Errorf("the row holds %q, want what was written under token 5", got)
 	}
 }
