@@ -25,6 +25,9 @@ func (s *server) startNext() {
 func (s *server) spawned(j *job) {
 	r := j.run
 	s.starting = nil
+	for _, m := range j.flaws {
+		s.post(m)
+	}
 	switch {
 	case j.late:
 		s.notStarted(r)
@@ -35,6 +38,10 @@ func (s *server) spawned(j *job) {
 		r.pid = j.pid
 		r.family = newFamily(j.pid, &s.orphans)
 		r.members = r.family
+		if j.cgroup != nil {
+			r.confined = confine(r.family, j.cgroup)
+			r.members = r.confined
+		}
 		s.mains[r.pid] = r
 		// Orphans that came before the start was known to be done.
 		for _, orph := range s.orphans.all {
@@ -84,6 +91,7 @@ func (s *server) settle() {
 func (s *server) advance(r *served) {
 	now := boottime()
 	stage := r.life.step(now)
+	r.confined.goOn(now)
 	if stage == killing {
 		r.told = killing
 		r.members.signal(killSignals...)
@@ -92,6 +100,7 @@ func (s *server) advance(r *served) {
 	if stage == ending && r.told == running {
 		r.told = ending
 		r.members.signal(termSignals...)
+		s.pause = pollMin
 	}
 }
 
@@ -133,9 +142,10 @@ func (s *server) finish(r *served) {
 	}
 	delete(s.mains, r.pid)
 	delete(s.runs, r.id)
+	used, want := s.leave(r, r.usage.add(used))
 	s.post(endedMessage{
 		run: r.id, status: uint32(status), at: boottime(), by: r.life.by,
-		killed: r.told == killing, usage: r.usage.add(used),
+		killed: r.told == killing, usage: used, want: want,
 	})
 }
 

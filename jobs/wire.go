@@ -19,6 +19,7 @@ import "time"
 //	failed   exec was refused, or not tried
 //	ended    the last process of a run is gone
 //	stray    a process has come to the warden that belongs to no run, or to one that has ended
+//	flaw     a run goes on, or has ended, without something that it should have had
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
@@ -71,6 +72,7 @@ const (
 	kindFailed
 	kindEnded
 	kindStray
+	kindFlaw
 	kindPong
 )
 
@@ -90,6 +92,7 @@ type (
 		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
 		spec    []byte
 		specLen uint32
+		limits  Limits // none where the run has no cgroup
 	}
 
 	// leaseTimes are deadlines, as [Deadlines] has them.
@@ -129,12 +132,19 @@ type (
 		by     endedBy
 		killed bool // SIGKILL was sent
 		usage  usage
+		want   string // what the limits, or want of memory, had to do with it; "": nothing
 	}
 
 	strayMessage struct {
 		pid  int32
 		late bool // its run is known, and was said to have ended
 		name string
+	}
+
+	flawMessage struct {
+		run  runID
+		what flaw
+		why  string
 	}
 )
 
@@ -146,6 +156,15 @@ const (
 	failedLate                 // its lease was about to end
 	failedEnded                // the daemon had asked for its end
 	failedNice                 // setpriority(2) was refused
+)
+
+// A flaw is what was the matter with a run's cgroup.
+type flaw uint8
+
+const (
+	flawNone  flaw = iota // it has none
+	flawUnset             // some of its limits are not set
+	flawLeft              // it could not be removed, or not be asked what the run used
 )
 
 // A spec is what is executed.

@@ -165,6 +165,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
 		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
+		CPU: res.CPU, PeakMemoryBytes: res.PeakMemoryBytes,
 	}
 	if output.Total() > 0 {
 		e.Output = output.Bytes()

@@ -62,11 +62,11 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 	defer closeUrgent()
-	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log})
+	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log, Cgroups: true}) //nolint:contextcheck // it waits as long as it says itself
 	if err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // likewise: nothing lives on because ctx has ended
 		if err := warden.Close(); err != nil {
 			log.Error("warden not closed", "err", err)
 		}
@@ -96,6 +96,7 @@ func Run(ctx context.Context, opt Options) error {
 	for _, w := range c.Warnings {
 		log.Warn("config warning", "warning", w)
 	}
+	warnOfLimits(log, c, warden)
 	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
 		"namespace", c.Namespace, "url", c.Redis.URL, "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)
