@@ -24,9 +24,9 @@ const (
 // this Warden: for whoever hears from a process and has to know whose word it is.
 //
 // What decides is what no process can choose, its parents: they lead to the main process of the run.
-// Those of an orphan do not. It is told by its mark or its process group, as when it is to be killed; a
-// process can change both, so they count only if it has the user of the run's main process, who may do
-// to the run whatever he likes.
+// Those of an orphan do not. It is told by its cgroup, where runs have any; else by its mark or its process
+// group, as when it is to be killed. A process can change these two, so they count only if it has the user
+// of the run's main process, who may do to the run whatever he likes.
 //
 // A pid may be given away while it is looked at. So the caller holds a pidfd of the process, and asks that
 // afterwards whether it still lives.
@@ -44,6 +44,9 @@ func (w *Warden) RunOf(pid int) string {
 	}
 	eldest := line[len(line)-1]
 	if wd := l.byMain(eldest.pid); wd != nil {
+		return wd.run
+	}
+	if wd := l.byCgroup(w.cgroups, eldest.pid, &buf); wd != nil {
 		return wd.run
 	}
 	wd := l.byMark(eldest, &buf)
@@ -71,6 +74,22 @@ func (l *link) byMain(pid int) *ward {
 	defer l.mu.Unlock()
 	for _, wd := range l.wards {
 		if wd.main == pid {
+			return wd
+		}
+	}
+	return nil
+}
+
+// byCgroup returns the ward in whose cgroup a process is, nil if it is in none. Who could have moved there
+// by itself is root, or the daemon's own user, whose are all runs then.
+func (l *link) byCgroup(c *cgroups, pid int, buf *[]byte) *ward {
+	if c == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, wd := range l.wards {
+		if dir, ok := c.of(wd.run); ok && (&runCgroup{cgroupDir: dir}).holds(pid, buf) {
 			return wd
 		}
 	}

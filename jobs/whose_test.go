@@ -24,9 +24,14 @@ type going struct {
 // goOn starts a run of a script that prints lines of "name pid", one for each of the names.
 func goOn(t *testing.T, user, script string, names ...string) *going {
 	t.Helper()
+	return goOnIn(t, warden, user, script, names...)
+}
+
+func goOnIn(t *testing.T, w *Warden, user, script string, names ...string) *going {
+	t.Helper()
 	run, out := testRun(t)
 	cmd := command(Shell(script + "\nwait\nsleep 300")...)
-	cmd.User = user
+	cmd.Warden, cmd.User = w, user
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan Result, 1)
 	go func() { done <- cmd.Run(ctx, run) }()
@@ -141,6 +146,36 @@ sh -c 'prlimit --locks=%d: sleep 300 & echo forged $!'`, mark), "honest", "forge
 	}
 	if got := warden.RunOf(forger.pids["forged"]); got != "" {
 		t.Errorf("RunOf(an orphan with the mark of another user's run) = %q, want none", got)
+	}
+}
+
+// Where runs have cgroups no sign is needed.
+func TestWarden_RunOfOrphansInCgroups(t *testing.T) {
+	const script = `sh -c "env -i setsid prlimit --locks=unlimited:unlimited sleep 300 & echo orphan \$!"; sleep 300 &`
+	for name, tc := range map[string]struct {
+		w    *Warden
+		runs bool
+	}{"with cgroups": {confinedWarden(t, os.Stderr), true}, "without": {warden, false}} {
+		t.Run(name, func(t *testing.T) {
+			other := goOnIn(t, tc.w, "", "echo main $$", "main")
+			one := goOnIn(t, tc.w, "", script, "orphan")
+			orphan, want := one.pids["orphan"], ""
+			t.Cleanup(func() { _ = unix.Kill(orphan, unix.SIGKILL) }) // without a sign nobody else does
+			if tc.runs {
+				want = one.id
+			}
+			eventually(t, "it shows no sign", func() bool {
+				stat, err := readStat(orphan, new(make([]byte, 4<<10)))
+				_, marked := tc.w.link.marks.of(orphan, new(make([]byte, 4<<10)))
+				return err == nil && stat.parent == tc.w.PID() && stat.group == orphan && !marked
+			})
+			if got := tc.w.RunOf(orphan); got != want {
+				t.Errorf("RunOf(an orphan without a sign) = %q, want %q", got, want)
+			}
+			if got := tc.w.RunOf(other.pids["main"]); got != other.id {
+				t.Errorf("RunOf(the main process of another run) = %q, want %q", got, other.id)
+			}
+		})
 	}
 }
 
