@@ -39,6 +39,21 @@ func (s *Scheduler) release(r *run) {
 	s.mu.Unlock()
 }
 
+// TokenOf returns the fencing token of a run that goes on here, for whoever writes in its name. It is false
+// if there is none of that id, or if its lease cannot be trusted any more: somebody else may have the lock.
+// A run that was told to end has its token until its lease does, to clean up with. It is safe for concurrent
+// use.
+func (s *Scheduler) TokenOf(run string) (token int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if r.grant.Claim.Run == run && r.lease != nil {
+			return r.grant.Fence, r.lease.Remaining() > 0
+		}
+	}
+	return 0, false
+}
+
 // vouch moves the run's deadlines to what its lease allows: its last process must be killed before the
 // trust deadline, and has had the loss grace by then. The warden keeps them, whatever becomes of this
 // process; renewals alone move them on.

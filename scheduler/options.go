@@ -24,6 +24,7 @@ type Options struct {
 	Labels    []string
 	Version   string
 	Config    string // path of the config file; told to runs
+	Socket    string // on which this host answers its runs, see [Scheduler.TokenOf]; told to runs
 
 	TTL        time.Duration // of a lease; 0: 30 s
 	RenewEvery time.Duration // 0: 5 s

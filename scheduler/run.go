@@ -92,7 +92,7 @@ func (s *Scheduler) execute(r *run) {
 		res := callHandler(r.ctx, r.job.Handler, jobs.Run{
 			Job: c.Job, ID: c.Run, Tick: c.Tick, Attempt: 1, Manual: c.Kind == ledger.Manual,
 			Token: r.grant.Fence, Lock: c.Lock, Host: c.Host,
-			Namespace: s.opt.Namespace, Config: s.opt.Config,
+			Namespace: s.opt.Namespace, Config: s.opt.Config, Socket: s.opt.Socket,
 			Output: tee{output, lines}, Kill: r.kill, Deadlines: &r.deadlines,
 		})
 		_ = lines.Close()
