@@ -57,6 +57,10 @@ type Command struct {
 	// SuccessCodes are the exit codes that mean success; none: 0 alone.
 	SuccessCodes []int
 
+	// Limits are for all processes of one attempt together. They take a Warden with cgroups, see
+	// [Warden.Lacking]; without, a program runs all the same.
+	Limits Limits
+
 	// Warden starts the program and ends it, whatever becomes of this process. Nil: this process
 	// does both, as long as it can; run.Deadlines do nothing then.
 	Warden *Warden

@@ -62,7 +62,10 @@ func decode(b []byte) (message, error) {
 	var m message
 	switch kind(b[0]) {
 	case kindStart:
-		s := startMessage{run: r.run(), lease: r.lease(), startBy: r.duration(), grace: r.duration(), output: r.flag(), specLen: r.uint32()}
+		s := startMessage{
+			run: r.run(), lease: r.lease(), startBy: r.duration(), grace: r.duration(), output: r.flag(),
+			specLen: r.uint32(), limits: r.limits(),
+		}
 		s.spec = r.all()
 		m = s
 		if s.specLen > maxSpec || len(s.spec) > 0 && len(s.spec) != int(s.specLen) {
@@ -95,11 +98,14 @@ func decode(b []byte) (message, error) {
 		m = endedMessage{
 			r.run(), r.uint32(), r.duration(), endedBy(r.byte(uint8(byDeadline))), r.flag(),
 			usage{r.duration(), int64(r.uint64())},
+			string(r.all()),
 		}
 	case kindHangs:
 		m = hangsMessage{r.run()}
 	case kindStray:
 		m = strayMessage{int32(r.uint32()), strayReason(r.byte(uint8(strayLate))), string(r.all())}
+	case kindFlaw:
+		m = flawMessage{r.run(), flaw(r.byte(uint8(flawLeft))), string(r.all())}
 	}
 	if m == nil || r.rest == nil || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w of kind %d, %d bytes", errMalformed, b[0], len(b))
@@ -151,3 +157,4 @@ func (r *reader) run() runID              { return runID(r.uint32()) }
 func (r *reader) duration() time.Duration { return time.Duration(r.uint64()) }
 func (r *reader) flag() bool              { return r.byte(1) == 1 }
 func (r *reader) lease() leaseTimes       { return leaseTimes{r.duration(), r.duration()} }
+func (r *reader) limits() Limits          { return Limits{int(r.uint64()), int(r.uint64()), int(r.uint64())} }

@@ -62,6 +62,18 @@
 // not enter or execute. There is no session of PAM, so none of its limits (limits.conf(5)), and
 // no_new_privs is as the daemon has it: a run may call sudo(8).
 //
+// # Cgroups and limits
+//
+// Where [WardenOptions].Cgroups finds a cgroup that was delegated to the daemon, each attempt gets one of
+// its own, in which it is started (clone(2), CLONE_INTO_CGROUP). What is in it is of the run, whatever it did
+// to its session, its parents and its environment; it is killed in one step (cgroup.kill), and what it used
+// is known, whoever waited for it. SIGTERM is sent while all of it stands still (cgroup.freeze), so that each
+// process gets it once, and none that is started to clean up. [Limits] are set in it; what cannot be set is
+// told of and keeps no run from running. Without a cgroup the rest holds all the same.
+//
+// What earlier processes left there that were killed together with their warden is ended when the next one
+// starts.
+//
 // # What is covered
 //
 // In a warden the processes of a run are its process group, everything that descends from its main
@@ -69,22 +81,19 @@
 // RLIMIT_LOCKS, or by its ROTA_RUN in /proc. So sessions, double forks and cleared environments are no way
 // out, nor is forking away while the run is being ended. A process that has changed that limit, cleared its
 // environment, left its group, and lost its parent, all of them, is told of and left alone until the
-// warden ends.
+// warden ends. In a cgroup of its own it is known by that, and ends with its run; and what was moved out of
+// that is known by the other signs.
 //
 // Without a warden they are the process group and every process that shows its ROTA_RUN. One that forks
 // while it is looked for, or hides its environment, is missed; and nobody ends what a killed or stopped
 // daemon leaves.
 //
-// Not covered by either: processes in uninterruptible sleep or a frozen cgroup, which no signal ends;
-// other users' processes that this one may not signal; and work that was handed to somebody else, be it
-// systemd, a container's manager, or a server on the network.
+// Not covered by either: processes in uninterruptible sleep, which no signal ends; without a cgroup of the
+// run's own, those in one that somebody froze, and other users' that this one may not signal; and work that
+// was handed to somebody else, be it systemd, a container's manager, or a server on the network.
 //
 // The group is signalled as one, and the number that names it cannot pass to a stranger, because the
 // main process is reaped last.
-//
-// # What it does not do yet
-//
-// Control groups are not used.
 //
 // # Goroutines
 //

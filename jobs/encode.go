@@ -12,6 +12,9 @@ func (m startMessage) append(to []byte) []byte {
 	to = appendInstants(to, m.lease.term, m.lease.kill, m.startBy, m.grace)
 	to = append(to, flag(m.output))
 	to = binary.LittleEndian.AppendUint32(to, m.specLen)
+	for _, n := range []int{m.limits.MemoryBytes, m.limits.CPUPercent, m.limits.Tasks} {
+		to = binary.LittleEndian.AppendUint64(to, uint64(n))
+	}
 	return append(to, m.spec...)
 }
 
@@ -50,12 +53,17 @@ func (m failedMessage) append(to []byte) []byte {
 func (m endedMessage) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(appendRun(to, kindEnded, m.run), m.status)
 	to = append(appendInstants(to, m.at), byte(m.by), flag(m.killed))
-	return binary.LittleEndian.AppendUint64(appendInstants(to, m.usage.cpu), uint64(m.usage.peakBytes))
+	to = binary.LittleEndian.AppendUint64(appendInstants(to, m.usage.cpu), uint64(m.usage.peakBytes))
+	return append(to, m.want...)
 }
 
 func (m strayMessage) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(append(to, byte(kindStray)), uint32(m.pid))
 	return append(append(to, byte(m.why)), m.name...)
+}
+
+func (m flawMessage) append(to []byte) []byte {
+	return append(append(appendRun(to, kindFlaw, m.run), byte(m.what)), m.why...)
 }
 
 func appendRun(to []byte, k kind, run runID) []byte {

@@ -64,6 +64,9 @@ func (s *server) limitStarts(now time.Duration) {
 func (s *server) spawned(j *job) {
 	r := j.run
 	s.starting = nil
+	for _, m := range j.flaws {
+		s.post(m)
+	}
 	switch {
 	case j.late:
 		s.notStarted(r)
@@ -74,6 +77,10 @@ func (s *server) spawned(j *job) {
 		r.pid = j.pid
 		r.family = newFamily(j.pid, &s.orphans, &s.ration)
 		r.members = r.family
+		if j.cgroup != nil {
+			r.confined = confine(r.family, j.cgroup)
+			r.members = r.confined
+		}
 		s.mains[r.pid] = r
 		// Orphans that came before the start was known to be done.
 		for _, orph := range s.orphans.all {
@@ -135,13 +142,17 @@ func (s *server) settle() {
 // advance sends the signals of the stages that a run has come to. SIGKILL it sends each time: what
 // forked while the others got it turns up now.
 func (s *server) advance(r *served) {
-	switch stage := r.life.step(boottime()); {
+	now := boottime()
+	stage := r.life.step(now)
+	r.confined.goOn(now)
+	switch {
 	case stage == killing:
 		r.told = killing
 		r.members.signal(killSignals...)
 	case stage == ending && r.told == running:
 		r.told = ending
 		r.members.signal(termSignals...)
+		s.pause = pollMin
 	default:
 		r.family.goOn()
 	}
@@ -189,13 +200,14 @@ func (s *server) finish(r *served) {
 	}
 	delete(s.mains, r.pid)
 	delete(s.runs, r.id)
+	used, want := s.leave(r, r.usage.add(used))
 	if r.refused != nil {
 		s.post(failedMessage{run: r.id, why: *r.refused})
 		return
 	}
 	s.post(endedMessage{
 		run: r.id, status: uint32(status), at: boottime(), by: r.life.by,
-		killed: r.told == killing, usage: r.usage.add(used),
+		killed: r.told == killing, usage: used, want: want,
 	})
 }
 

@@ -29,6 +29,7 @@ const reserved = "ROTA_"
 //	ROTA_HOST           the host that runs it
 //	ROTA_NAMESPACE      the fleet
 //	ROTA_CONFIG         path of the config file, empty if there is none
+//	ROTA_SOCKET         the daemon's socket, by which `rota fence` works in a run; empty if there is none
 func Environ(run Run) []string {
 	return []string{
 		"ROTA_JOB=" + run.Job,
@@ -40,6 +41,7 @@ func Environ(run Run) []string {
 		"ROTA_HOST=" + run.Host,
 		"ROTA_NAMESPACE=" + run.Namespace,
 		"ROTA_CONFIG=" + run.Config,
+		"ROTA_SOCKET=" + run.Socket,
 	}
 }
 

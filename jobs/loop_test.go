@@ -25,7 +25,7 @@ func newHand() (*hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(int(theirs.Fd()))
+	s, err := newServer(int(theirs.Fd()), nil)
 	if err != nil {
 		return nil, err
 	}

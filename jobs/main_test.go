@@ -50,6 +50,8 @@ func TestMain(m *testing.M) {
 		waitBehind()
 	case "adopt":
 		adoptOrphans()
+	case "ignore":
+		ignoreAChild()
 	case "cgroup":
 		keepCgroups()
 	default:
@@ -95,11 +97,19 @@ func command(args ...string) Command {
 // startsCommands is what command is for one of the two ways.
 type startsCommands func(args ...string) Command
 
-// eachWay runs a test in the warden and again without one. Neither way may be told from the other by
-// what a program does and how its run ends.
+// eachWay runs a test in the warden, in one that gives runs cgroups, and without one. No way may be told
+// from another by what a program does and how its run ends.
 func eachWay(t *testing.T, test func(t *testing.T, command startsCommands)) {
 	t.Helper()
 	t.Run("in a warden", func(t *testing.T) { test(t, command) })
+	t.Run("in a cgroup", func(t *testing.T) {
+		w := confinedWarden(t, os.Stderr)
+		test(t, func(args ...string) Command {
+			c := command(args...)
+			c.Warden = w
+			return c
+		})
+	})
 	t.Run("without", func(t *testing.T) {
 		test(t, func(args ...string) Command {
 			c := command(args...)

@@ -17,8 +17,8 @@ import (
 const askingAtOnce = 32
 
 // An orphan is a process that came to the warden because its parent ended. Whose it is shows in its
-// process group, in its mark, in that it was seen below its run's main process, or, if it has none of
-// these, in its environment.
+// process group, in its mark, in that it was seen below its run's main process, in its cgroup, or, if it has
+// none of these, in its environment.
 //
 // It is the warden's child, and nobody else waits for it: its number is its own until it is reaped.
 type orphan struct {
@@ -110,6 +110,12 @@ func (s *server) place(orph *orphan, stat procStat) error {
 	}
 	for _, r := range s.mains {
 		if r.family != nil && r.family.knows(orph.process) {
+			s.give(orph, r)
+			return nil
+		}
+	}
+	for _, r := range s.mains {
+		if r.confined != nil && r.confined.has(orph, &s.orphans.tree.buf) {
 			s.give(orph, r)
 			return nil
 		}

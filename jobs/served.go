@@ -14,18 +14,19 @@ import (
 // A served run is one in the warden, from its start message to its failed or ended one. It is the
 // server's loop's alone, except for its job.
 type served struct {
-	id      runID
-	run     string // ROTA_RUN
-	life    life
-	told    stage         // whose signals were sent
-	job     *job          // what the spawner gets
-	startBy time.Duration // see [Run]
-	asked   time.Duration // when it came to the warden
-	refused *failure      // it is not to start, or is not to have started, for this reason
-	pid     int           // of the main process; 0 until it is started
-	members members
-	family  *family // of members, if no cgroup stands in for it
-	usage   usage   // of orphans that have ended
+	id       runID
+	run      string // ROTA_RUN
+	life     life
+	told     stage         // whose signals were sent
+	job      *job          // what the spawner gets
+	startBy  time.Duration // see [Run]
+	asked    time.Duration // when it came to the warden
+	refused  *failure      // it is not to start, or is not to have started, for this reason
+	pid      int           // of the main process; 0 until it is started
+	members  members
+	family   *family   // of members, or what is besides them of it
+	confined *confined // members, if the run has a cgroup
+	usage    usage     // of orphans that have ended
 
 	// What sweeps have shown of it: when the end of the main process was seen, when one of its orphans was
 	// last buried, and whether the last sweep has found all of its orphans that live.
@@ -47,6 +48,10 @@ type family struct {
 	orphans map[int]*orphan // that live, by pid
 	doubt   *int            // how many orphans of the warden may be anybody's still
 
+	// reached tells of a process whether it gets what is sent to the run without being looked for: with
+	// the group, or with the cgroup.
+	reached func(process, procStat) bool
+
 	sent  []syscall.Signal // what the run got last
 	times int              // how often it got something
 	told  map[process]int  // who was seen to be of the run, and when it was last signalled by itself
@@ -54,7 +59,9 @@ type family struct {
 }
 
 func newFamily(main int, o *orphans, r *ration) *family {
-	return &family{main: main, tree: o.tree, ration: r, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
+	f := &family{main: main, tree: o.tree, ration: r, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
+	f.reached = func(_ process, stat procStat) bool { return stat.group == main }
+	return f
 }
 
 func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
@@ -64,21 +71,22 @@ func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
 // for those that are not in the group, or have just left it. That takes as long as it takes, see
 // [family.goOn]; what is sent meanwhile once more goes to the group, and to the others when all were visited.
 func (f *family) signal(sigs ...syscall.Signal) {
-	if !slices.Equal(f.sent, sigs) {
-		f.note()
-	}
+	f.note(sigs)
 	signalGroup(f.main, sigs)
 	f.sendEach(sigs)
 }
 
 // note remembers who is below the main process.
-func (f *family) note() {
+func (f *family) note(sigs []syscall.Signal) {
+	if slices.Equal(f.sent, sigs) {
+		return // it was done when they were sent first
+	}
 	for w, more := f.tree.walk(f.main), true; more && !f.ration.noteSpent(); {
 		more = w.step(func(p process, _ procStat) { f.told[p] += 0 })
 	}
 }
 
-// sendEach signals those that are not in the group, one by one.
+// sendEach signals those that are not reached otherwise, one by one.
 func (f *family) sendEach(sigs []syscall.Signal) {
 	if f.walk == nil || !slices.Equal(f.sent, sigs) {
 		f.sent = sigs
@@ -134,7 +142,7 @@ func (f *family) forget(o *orphan) {
 }
 
 func (f *family) tell(p process, stat procStat) {
-	if stat.group == f.main {
+	if f.reached(p, stat) {
 		f.told[p] += 0
 		return
 	}

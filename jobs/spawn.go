@@ -27,7 +27,8 @@ import (
 // takes as long as that makes it on a busy host, and the next start waits for it.
 type spawner struct {
 	marks   marks
-	null    int // /dev/null
+	cgroups *cgroups // nil: runs have none
+	null    int      // /dev/null
 	bell    *bell
 	threads map[int]*forker // by priority, from noNice on; its user's alone
 
@@ -52,6 +53,7 @@ const noNice = -21
 type job struct {
 	run    *served
 	spec   *spec
+	limits Limits
 	output int // a descriptor, closed by the spawner; -1: /dev/null
 	thread int // that forks it, once it was given to one
 
@@ -65,10 +67,13 @@ type job struct {
 	err  error
 	late bool // not started: kill had come, or stop
 	at   time.Duration
+
+	cgroup *runCgroup // nil: it has none
+	flaws  []flawMessage
 }
 
-func newSpawner(m marks, null int, b *bell) *spawner {
-	s := &spawner{marks: m, null: null, bell: b, threads: map[int]*forker{}}
+func newSpawner(m marks, c *cgroups, null int, b *bell) *spawner {
+	s := &spawner{marks: m, cgroups: c, null: null, bell: b, threads: map[int]*forker{}}
 	s.forker(noNice)
 	return s
 }
@@ -159,10 +164,14 @@ func (j *job) start(s *spawner, f *forker) {
 	if j.err = s.marks.set(j.run.id); j.err != nil {
 		return
 	}
+	if j.confine(s.cgroups); j.cgroup != nil {
+		j.cgroup.into(attr.Sys)
+	}
 	// The last look at the clock before exec. What is under way when kill comes is killed by the
 	// server, see [server.stopStart].
 	if kill := time.Duration(j.kill.Load()); j.stop.Load() || kill != 0 && boottime() >= kill {
 		j.late = true
+		j.unconfine()
 		return
 	}
 	if j.spec.umask != nil {
@@ -173,7 +182,9 @@ func (j *job) start(s *spawner, f *forker) {
 		dropAmbient()
 		defer raiseAmbient(f.ambient)
 	}
-	j.pid, _, j.err = syscall.StartProcess(j.spec.path, j.spec.args, attr)
+	if j.pid, _, j.err = syscall.StartProcess(j.spec.path, j.spec.args, attr); j.err != nil {
+		j.unconfine()
+	}
 	j.at = boottime()
 }
 

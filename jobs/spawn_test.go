@@ -20,7 +20,7 @@ func TestSpawner_LooksLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	s := newSpawner(marks{}, int(null.Fd()), b)
+	s := newSpawner(marks{}, nil, int(null.Fd()), b)
 	defer close(s.threads[noNice].jobs)
 	if s.threads[noNice].thread == os.Getpid() {
 		t.Error("it has the thread that orphans come to")

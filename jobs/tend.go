@@ -48,6 +48,7 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 		term, kill, moved := run.Deadlines.At()
 		wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
 			lease: leaseTimes{term, kill}, startBy: run.StartBy, grace: c.KillGrace,
+			limits: c.Warden.cgroups.settable(c.Limits),
 		})
 		if err != nil {
 			return Result{}, errors.Join(err, closeFile(write))
@@ -122,13 +123,19 @@ func (c Command) tended(ctx context.Context, run Run, s *spec, wd *ward) (Result
 		if !over {
 			outcome, reason = Lost, fmt.Sprintf("the warden was lost: %v; every process of the run was killed", wd.lost)
 		}
-		return Result{Outcome: outcome, Reason: reason, Started: wd.started, Ended: time.Now()}, nil
+		return Result{
+			Outcome: outcome, Reason: reason, Started: wd.started, Ended: time.Now(),
+			CPU: wd.used.cpu, PeakMemoryBytes: wd.used.peakBytes,
+		}, nil
 	}
 	result := Result{
 		Started: wd.started, Ended: wd.at,
 		CPU: wd.ended.usage.cpu, PeakMemoryBytes: wd.ended.usage.peakBytes,
 	}
 	c.judge(&result, syscall.WaitStatus(wd.ended.status))
+	if result.Outcome == Failed && wd.ended.want != "" {
+		result.Reason += "; " + wd.ended.want
+	}
 	// What it said itself counts unless it was ended, whatever happened by the time that was heard.
 	if wd.ended.by == byItself {
 		return result, nil

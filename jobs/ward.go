@@ -12,6 +12,7 @@ type ward struct {
 	link   *link
 	id     runID
 	run    string   // ROTA_RUN
+	main   int      // pid of the main process, 0 until it is announced; the link's lock guards it
 	memory *os.File // its program, if that was too long for a packet, until it is sent
 
 	began chan struct{} // closed when exec is done, or the ward is over
@@ -26,6 +27,7 @@ type ward struct {
 	lost    error     // the warden's end, without a word about the run
 	unsent  bool      // and it had not heard of it
 	refused error     // it could not be handed to the warden
+	used    usage     // by then, if that is known
 
 	lease leaseTimes // what was told last; the caller's alone
 }

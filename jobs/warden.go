@@ -35,8 +35,18 @@ const (
 // WardenOptions configure a [Warden].
 type WardenOptions struct {
 	// Logger gets the loss of the warden, as an error: runs were killed, and somebody should know
-	// why. It also gets processes that belong to no run. Nil: nothing is logged.
+	// why. It also gets processes that belong to no run, and what is the matter with cgroups. Nil:
+	// nothing is logged.
 	Logger *slog.Logger
+
+	// Cgroups gives each run a cgroup of its own, with its [Limits], if one is delegated to this
+	// process (cgroups(7), "Cgroups delegation"). What a run leaves behind then shows whose it is
+	// whatever it did, and is killed in one step; what all of it used is known.
+	//
+	// This process moves into a child of its cgroup for that, and ends what runs of earlier processes
+	// left there, which may take some seconds. It must not have children yet. Where none is delegated
+	// everything goes on without, and the log says why.
+	Cgroups bool
 }
 
 // A Warden is a second, small process of the same program, which starts the runs of this one, the
@@ -66,6 +76,8 @@ type Warden struct {
 	log     *slog.Logger // never blocks: it is late's
 	late    *lateLog
 	asides  asides
+	cgroups *cgroups // nil: there are none, and
+	without error    // says why
 	closing chan struct{}
 	close   sync.Once
 	work    sync.WaitGroup // supervise, wait, burials
@@ -90,24 +102,34 @@ var (
 // may not be, and must not reach a job.
 //
 // The error says what this machine lacks: /proc, a process that could be forked, a right; or that main does
-// not ask [IsWarden].
+// not ask [IsWarden]. Cgroups are not among that.
 func StartWarden(opt WardenOptions) (*Warden, error) {
 	if os.Getenv(wardenVariable) != "" {
 		return nil, errors.New("jobs: this process was started as a warden; main has to ask jobs.IsWarden first")
 	}
 	markInherited()
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("jobs: become a subreaper: %w", err)
-	}
-	w := &Warden{closing: make(chan struct{}), changed: make(chan struct{})}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	w.late, w.log = newLateLog(opt.Logger)
+	if !opt.Cgroups {
+		return newWarden(opt.Logger, nil, errCgroupsOff)
+	}
+	c, why := openCgroups(opt.Logger)
+	return newWarden(opt.Logger, c, why)
+}
+
+// newWarden starts the first warden, and what goes on from then on. The cgroups become the Warden's;
+// nil: there are none, and why says the reason.
+func newWarden(log *slog.Logger, c *cgroups, why error) (*Warden, error) {
+	w := &Warden{cgroups: c, without: why, closing: make(chan struct{}), changed: make(chan struct{})}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("jobs: become a subreaper: %w", err), w.closeCgroups())
+	}
+	w.late, w.log = newLateLog(log)
 	l, err := w.launch()
 	if err != nil {
 		w.late.close()
-		return nil, fmt.Errorf("jobs: start the warden: %w", err)
+		return nil, errors.Join(fmt.Errorf("jobs: start the warden: %w", err), w.closeCgroups())
 	}
 	w.link = l
 	w.warnOfHiding()
@@ -133,6 +155,7 @@ func (w *Warden) Close() error {
 	w.close.Do(func() {
 		close(w.closing)
 		w.work.Wait()
+		w.part(w.closeCgroups())
 		w.part(w.endStrays())
 		w.late.close()
 	})

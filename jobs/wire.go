@@ -20,6 +20,7 @@ import "time"
 //	ended    the last process of a run is gone
 //	stray    a process has come to the warden that belongs to no run, or to one that has ended
 //	hangs    an exec has not come back for a while
+//	flaw     a run goes on, or has ended, without something that it should have had
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
@@ -75,6 +76,7 @@ const (
 	kindEnded
 	kindStray
 	kindHangs
+	kindFlaw
 	kindPong
 )
 
@@ -95,6 +97,7 @@ type (
 		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
 		spec    []byte
 		specLen uint32
+		limits  Limits // none where the run has no cgroup
 	}
 
 	// leaseTimes are deadlines, as [Deadlines] has them.
@@ -135,12 +138,19 @@ type (
 		by     endedBy
 		killed bool // SIGKILL was sent
 		usage  usage
+		want   string // what the limits, or want of memory, had to do with it; "": nothing
 	}
 
 	strayMessage struct {
 		pid  int32
 		why  strayReason
 		name string // "" if that is not known
+	}
+
+	flawMessage struct {
+		run  runID
+		what flaw
+		why  string
 	}
 )
 
@@ -164,6 +174,15 @@ const (
 	strayUnmarked strayReason = iota // it shows no sign of any
 	strayHidden                      // it may not be looked at
 	strayLate                        // its run is known, and was said to have ended
+)
+
+// A flaw is what was the matter with a run's cgroup.
+type flaw uint8
+
+const (
+	flawNone  flaw = iota // it has none
+	flawUnset             // some of its limits are not set
+	flawLeft              // it could not be removed, or not be asked what the run used
 )
 
 // A spec is what is executed.

@@ -25,7 +25,7 @@ func samples() []message {
 		as: &identity{0, 1<<32 - 2, []uint32{0, 4, 1<<32 - 2}}, umask: new(0o777), nice: new(-20),
 	}).encode()
 	return []message{
-		startMessage{run: 1, lease: leaseTimes{2, 3}, startBy: 4, grace: never, output: true, spec: body, specLen: uint32(len(body))},
+		startMessage{run: 1, lease: leaseTimes{2, 3}, startBy: 4, grace: never, output: true, spec: body, specLen: uint32(len(body)), limits: Limits{1, math.MaxInt, 3}},
 		startMessage{run: 2, spec: slate, specLen: uint32(len(slate))},
 		startMessage{run: math.MaxUint32, lease: leaseTimes{}, grace: 0, specLen: maxSpec, spec: []byte{}},
 		moveMessage{{1, leaseTimes{2, 3}}, {math.MaxUint32, leaseTimes{never, -1}}},
@@ -39,9 +39,24 @@ func samples() []message {
 		failedMessage{1, failedNice, uint32(unix.EACCES)},
 		failedMessage{1, failedBehind, 0},
 		hangsMessage{1},
-		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
+		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}, "killed"},
+		endedMessage{run: 1},
 		strayMessage{4711, strayLate, "a b\x00"},
+		flawMessage{1, flawLeft, "a: b"},
 	}
+}
+
+// textOf is what a message ends with, if that is a text of any length.
+func textOf(m message) (text string, ok bool) {
+	switch m := m.(type) {
+	case strayMessage:
+		return m.name, true
+	case flawMessage:
+		return m.why, true
+	case endedMessage:
+		return m.want, true
+	}
+	return "", false
 }
 
 func TestDecode_ReadsWhatWasWritten(t *testing.T) {
@@ -52,8 +67,8 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 			t.Errorf("decode(%+v as a packet) = %+v, %v", m, got, err)
 		}
 		for _, cut := range []int{0, 1, len(packet) - 1} {
-			if s, ok := m.(strayMessage); ok && cut > 0 && cut >= len(packet)-len(s.name) {
-				continue // a shorter name is a name
+			if text, ok := textOf(m); ok && cut > 0 && cut >= len(packet)-len(text) {
+				continue // a shorter text is a text
 			}
 			if _, ok := m.(moveMessage); ok && cut == 1 {
 				continue // no moves are moves
@@ -62,7 +77,7 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 				t.Errorf("decode(the first %d bytes of %T) = %+v, %v, want errMalformed", cut, m, got, err)
 			}
 		}
-		if _, ok := m.(strayMessage); !ok {
+		if _, ok := textOf(m); !ok {
 			if got, err := decode(append(packet, 0)); !errors.Is(err, errMalformed) {
 				t.Errorf("decode(%T and a byte) = %+v, %v, want errMalformed", m, got, err)
 			}
@@ -81,6 +96,7 @@ func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 		"a program of other length": startMessage{run: 1, specLen: 3, spec: []byte("ab")}.append(nil),
 		"an unknown failure":        failedMessage{1, failedBehind + 1, 0}.append(nil),
 		"an unknown end":            endedMessage{by: byDeadline + 1}.append(nil),
+		"an unknown flaw":           flawMessage{what: flawLeft + 1}.append(nil),
 		"a run beyond 32 bits":      append([]byte{byte(kindMove)}, bytes.Repeat([]byte{0xff}, moveLen)...),
 	} {
 		if got, err := decode(packet); !errors.Is(err, errMalformed) {

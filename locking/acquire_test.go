@@ -18,7 +18,7 @@ import (
 func TestProperty1_OneScriptSetsLockFenceAndExpiry(t *testing.T) {
 	s := redistest.Server(t)
 	l := newLocker(t, s.Client(), Options{})
-	mustRelease(t, mustAcquire(t, l, "warm-up")) // loads the scripts
+	mustRelease(t, mustAcquire(t, l, "report")) // loads the scripts; and Redis knows a fence
 	m := s.Monitor()
 	mustAcquire(t, l, "report")
 	var got []string
@@ -28,7 +28,7 @@ func TestProperty1_OneScriptSetsLockFenceAndExpiry(t *testing.T) {
 			t.Errorf("got %q, want every SET with an expiry", c.Args)
 		}
 	}
-	if want := "[evalsha get get time set set]"; fmt.Sprint(got) != want {
+	if want := "[evalsha mget time set set]"; fmt.Sprint(got) != want {
 		t.Errorf("TryAcquire sent %v, want %s", got, want)
 	}
 }
@@ -370,6 +370,16 @@ func TestProperty13_ForeignValueIsConflict(t *testing.T) {
 				}
 				if after := fmt.Sprint(do(t, client, "TYPE", key), do(t, client, "TTL", key)); after != before {
 					t.Errorf("the key: got %s, want it untouched, %s", after, before)
+				}
+				if n := do(t, client, "DBSIZE"); n != int64(1) {
+					t.Errorf("%v keys are there, want nothing besides the one", n)
+				}
+				do(t, client, "SET", key+":fence", "17", "PX", "60000")
+				if _, err := l.TryAcquire(t.Context(), "report"); !errors.Is(err, ErrConflict) {
+					t.Errorf("TryAcquire: got %v, want ErrConflict", err)
+				}
+				if v := do(t, client, "GET", key+":fence"); v != "17" {
+					t.Errorf("the fence: got %v, want it as it was, 17", v)
 				}
 			})
 		})

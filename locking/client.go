@@ -1,6 +1,7 @@
 package locking
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,15 +18,21 @@ const dedicatedPool = 4
 // renewal would wait for the pool's timeout, 6 s by default.
 //
 // What is different in the copy, and why:
+//
 //   - ContextTimeoutEnabled: without it neither deadline nor cancellation reaches a read.
+//
 //   - MaxRetries -1, DialerRetries 1: repeating is decided here, where it is known what a
 //     lost reply means.
+//
 //   - Timeouts of one call, instead of 5 s.
+//
 //   - No maintenance notifications (they ask DNS), no client-side cache, no Limiter: each
 //     can keep a renewal from being sent.
 //
+//   - Its connections can be ended under a request whose caller leaves.
+//
 // Hooks of c are not copied: go-redis has no way to.
-func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClient, bool) {
+func dedicated(c redis.UniversalClient, call time.Duration, r *requests) (redis.UniversalClient, bool) {
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch c := c.(type) {
 	case *redis.Client:
@@ -39,6 +46,7 @@ func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClie
 		opt.Limiter, opt.PushNotificationProcessor = nil, nil
 		opt.ClientSideCache, opt.ClientSideCacheConfig = nil, nil
 		opt.MaintNotificationsConfig = off
+		opt.Dialer = r.dialer(opt.Dialer)
 		return redis.NewClient(&opt), true
 	case *redis.ClusterClient:
 		opt := *c.Options()
@@ -49,7 +57,35 @@ func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClie
 		opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.MaxConcurrentDials = 0, 0, 0, 0
 		opt.ReadOnly, opt.RouteByLatency, opt.RouteRandomly = false, false, false // a replica grants nothing
 		opt.MaintNotificationsConfig = off
+		if opt.Dialer == nil {
+			opt.Dialer = redis.NewDialer(&redis.Options{DialTimeout: call, TLSConfig: opt.TLSConfig})
+		}
+		opt.Dialer = r.dialer(opt.Dialer)
 		return redis.NewClusterClient(&opt), true
 	}
 	return c, false
+}
+
+// until is a context with a deadline and no timer of its own: the Locker's own client sets deadlines on
+// its connections by it. What ends it besides is its parent.
+type until struct {
+	context.Context
+
+	deadline time.Time
+}
+
+// Deadline returns the earlier one of its own and its parent's.
+func (u *until) Deadline() (time.Time, bool) {
+	if d, ok := u.Context.Deadline(); ok && d.Before(u.deadline) {
+		return d, true
+	}
+	return u.deadline, true
+}
+
+// within bounds one request. The function it returns must be called when that is over.
+func (l *Locker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if l.own {
+		return &until{ctx, time.Now().Add(timeout)}, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }

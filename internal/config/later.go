@@ -20,7 +20,6 @@ func later() []string {
 
 		"jobs.expect_within",
 		"jobs.ping",
-		"jobs.limits",
 		"jobs.notify",
 		"jobs.notify_on",
 	}

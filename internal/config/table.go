@@ -51,6 +51,7 @@ func (c *Config) Table(ctx context.Context, warden *jobs.Warden) []scheduler.Job
 				Nice:         j.Nice,
 				KillGrace:    j.KillGrace,
 				SuccessCodes: slices.Clone(j.SuccessCodes),
+				Limits:       j.Limits,
 				Warden:       warden,
 			}),
 			Counts:        true, // all that a config can name is a program or a request

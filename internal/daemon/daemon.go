@@ -14,6 +14,7 @@ import (
 	"rota/internal/config"
 	"rota/internal/connect"
 	"rota/internal/outcomes"
+	"rota/internal/socket"
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -61,18 +62,25 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 	defer closeUrgent()
-	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log})
+	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log, Cgroups: true}) //nolint:contextcheck // it waits as long as it says itself
 	if err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // likewise: nothing lives on because ctx has ended
 		if err := warden.Close(); err != nil {
 			log.Error("warden not closed", "err", err)
 		}
 	}()
+	values, closeValues, err := guarded(c, login)
+	if err != nil {
+		return err
+	}
+	defer closeValues()
+	sock := listen(c, log)
+	defer func() { _ = sock.Close() }() // after the last run
 	s, err := scheduler.New(scheduler.Options{
 		Ledger: led, Urgent: urgent, Jobs: c.Table(ctx, warden), Table: c.TableHash(),
-		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
+		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path, Socket: sock.Path(),
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxRuns: c.Host.MaxRuns, MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
@@ -83,9 +91,12 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 
+	sock.Serve(socket.Options{RunOf: warden.RunOf, TokenOf: s.TokenOf, Fence: values, Logger: log})
+
 	for _, w := range c.Warnings {
 		log.Warn("config warning", "warning", w)
 	}
+	warnOfLimits(log, c, warden)
 	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
 		"namespace", c.Namespace, "url", c.Redis.URL, "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)

@@ -49,6 +49,7 @@ func (r *reloader) reload(ctx context.Context) {
 	for _, w := range next.Warnings {
 		r.log.Warn("config warning", "warning", w)
 	}
+	warnOfLimits(r.log, next, r.warden)
 	if keys := needRestart(r.started, next); len(keys) > 0 {
 		r.log.Warn("reload left settings as they were", "settings", strings.Join(keys, " "), "remedy", "restart the daemon")
 	}

@@ -14,7 +14,7 @@ func TestFinish_Records(t *testing.T) {
 			start := g.Won.Add(3 * time.Millisecond)
 			held, err := t.led.Finish(t.ctx(), g, Ending{
 				Outcome: "failed", Reason: "exit code 3", ExitCode: new(3), Started: start, Ended: start.Add(1200 * time.Millisecond),
-				Attempt: 2, Output: []byte("a\x00b\xff"),
+				Attempt: 2, Output: []byte("a\x00b\xff"), CPU: 812345678 * time.Nanosecond, PeakMemoryBytes: 1 << 40,
 			})
 			if !held || err != nil {
 				t.Fatalf("Finish() = %v, %v, want held", held, err)
@@ -27,6 +27,7 @@ func TestFinish_Records(t *testing.T) {
 			want := Entry{
 				Job: "j", Tick: c.Tick.UTC(), Run: c.Run, Kind: Scheduled, Host: "a", Lock: "j", Token: g.Fence, Outcome: "failed",
 				Reason: "exit code 3", Won: g.Won, Started: start, Ended: start.Add(1200 * time.Millisecond), Attempt: 2, Definition: "d1",
+				CPU: 812345 * time.Microsecond, PeakMemoryBytes: 1 << 40,
 			}
 			if e != want {
 				t.Errorf("History() = %+v\nwant %+v", e, want)
@@ -40,8 +41,8 @@ func TestFinish_Records(t *testing.T) {
 			if _, err := t.led.Finish(t.ctx(), g, Ending{Outcome: "failed", Reason: "no such program"}); err != nil {
 				t.Fatal(err)
 			}
-			if e := t.only(Scheduled); e.ExitCode != nil || !e.Started.IsZero() || e.Attempt != 0 || e.word != reported {
-				t.Errorf("History() = %+v, want no code, no start, and its host's word", e)
+			if e := t.only(Scheduled); e.ExitCode != nil || !e.Started.IsZero() || e.Attempt != 0 || e.word != reported || e.CPU != 0 || e.PeakMemoryBytes != 0 {
+				t.Errorf("History() = %+v, want no code, no start, no usage, and its host's word", e)
 			}
 		})
 		t.fresh("it frees the lock", func(t *rig) {
@@ -52,6 +53,28 @@ func TestFinish_Records(t *testing.T) {
 			if a := t.led.Renew(t.ctx(), []*Grant{g})[0]; a.Renewed {
 				t.Error("Renew() = renewed after Finish, want not")
 			}
+		})
+		t.fresh("not of a run that may be alive, until its lease ends", func(t *rig) {
+			g := t.win(t.claim(-1, reruns))
+			finish := func() bool {
+				held, err := t.led.Finish(t.ctx(), g, Ending{Outcome: "interrupted", Attempt: 1, Ended: t.now(), Alive: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return held
+			}
+			if !finish() {
+				t.Error("Finish() = not held, want held")
+			}
+			t.unchangedBy("the same once more", func() { finish() })
+			t.want("held", t.claim(-1, reruns, by("b")))
+			t.want("held skipped", t.claim(0, by("b")))
+			t.expire(g.Claim)
+			if finish() {
+				t.Error("Finish() = held after the lease, want not")
+			}
+			t.win(t.claim(-1, reruns, by("b")))
+			t.wantHistory("-1 interrupted scheduled on a", "-1 running rerun on b", "0 skipped: the run before is still going on a")
 		})
 		t.fresh("it frees nobody else's", func(t *rig) {
 			g := t.win(t.claim(-1))

@@ -91,6 +91,13 @@ type Ending struct {
 	Ended    time.Time
 	Attempt  int
 	Output   []byte // what is kept of what the run printed; nil: nothing
+
+	CPU             time.Duration // what it used, to the microsecond; 0: not known
+	PeakMemoryBytes int64         // most memory at a time; 0: not known
+
+	// Alive says that something of the run may be alive, and cannot be waited for any longer. Its
+	// lease is not given back: it keeps others out until it expires.
+	Alive bool
 }
 
 // Finish gives the lease back and records how the run ended. held tells whether the lease was
@@ -108,12 +115,18 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 	if e.ExitCode != nil {
 		fields = append(fields, "code", strconv.Itoa(*e.ExitCode))
 	}
+	if e.CPU > 0 {
+		fields = append(fields, "cpu_us", max(e.CPU.Microseconds(), 1))
+	}
+	if e.PeakMemoryBytes > 0 {
+		fields = append(fields, "peak_bytes", e.PeakMemoryBytes)
+	}
 	if c.Request != "" {
 		fields = append(fields, "request", c.Request, "who", c.Who)
 	}
 	args := append([]any{
 		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), l.keep,
-		e.Outcome, millis(e.Ended), e.Output,
+		e.Outcome, millis(e.Ended), e.Output, flag(e.Alive),
 	}, fields...)
 	v, err := l.finish.Run(ctx, l.client, []string{l.keys.lease(g.leaseName()), l.keys.record(c.Job)}, args...)
 	if err != nil {
