@@ -82,7 +82,7 @@ func TestGroup_KillWaitsForNoSearch(t *testing.T) {
 	g := watch(main, newProcs(main.Pid, rand.Text(), e), kill)
 	ended := make(chan struct{})
 	go func() {
-		g.end(forever, kill)
+		g.end(never, kill)
 		close(ended)
 	}()
 	time.Sleep(300 * time.Millisecond) // the search after SIGTERM hangs now

@@ -4,7 +4,6 @@ package jobs
 
 import (
 	"errors"
-	"math"
 	"os"
 	"sync"
 	"time"
@@ -17,9 +16,6 @@ const (
 	pollMin = time.Millisecond
 	pollMax = 100 * time.Millisecond
 )
-
-// forever is a grace that only a closed Kill ends.
-const forever time.Duration = math.MaxInt64
 
 // A group is the processes of one run.
 //

@@ -163,8 +163,8 @@ func TestWarden_Close(t *testing.T) {
 	check(t, "after Close", cmd.Run(t.Context(), run), Failed, -1, `start "/bin/sh": the warden is closed`)
 }
 
-// holdARun is a daemon with runs that do not end by themselves. Their deadlines are as far away as
-// ROTA_TEST_TTL says; nobody moves them. It prints READY when they are there.
+// holdARun is a daemon with runs that do not end by themselves. Their last instant is as far away as
+// ROTA_TEST_TTL says; nobody moves it. It prints READY when they are there, its warden, and that instant.
 func holdARun() {
 	w, err := StartWarden(WardenOptions{})
 	if err != nil {
@@ -172,6 +172,7 @@ func holdARun() {
 		return
 	}
 	ttl, _ := time.ParseDuration(os.Getenv("ROTA_TEST_TTL"))
+	last := boottime() + ttl
 	var runs sync.WaitGroup
 	for _, script := range []string{"setsid sleep 600", deaf, "(setsid sleep 600 &); sleep 600"} {
 		began := make(chan struct{})
@@ -187,99 +188,104 @@ func holdARun() {
 				return len(p), nil
 			})}
 			if ttl > 0 {
-				run.Deadlines = deadlinesIn(ttl/2, ttl)
+				run.Deadlines = new(Deadlines)
+				run.Deadlines.Move(last-ttl/2, last)
 			}
 			cmd.Run(context.Background(), run)
 		})
 		<-began
 	}
-	fmt.Println("READY", w.PID())
+	fmt.Println("READY", w.PID(), int64(last))
 	runs.Wait()
 	fmt.Println("ENDED")
 	_ = w.Close()
 }
 
-// hold starts such a daemon and returns when its runs are there. The daemon and its warden are gone
-// when the test ends.
-func hold(t *testing.T, id string, ttl time.Duration) (daemon *exec.Cmd, wardenPID int) {
+// A held daemon is one with runs that are there.
+type held struct {
+	*exec.Cmd
+	warden int
+	last   time.Duration // the last instant of the runs
+	pids   []int         // their processes
+}
+
+// hold starts such a daemon. It and its warden are gone when the test ends.
+func hold(t *testing.T, ttl time.Duration) (h held) {
 	t.Helper()
-	daemon = play(t, "hold", "")
-	daemon.Env = append(daemon.Env, "ROTA_TEST_ID="+id, "ROTA_TEST_TTL="+ttl.String())
-	out, err := daemon.StdoutPipe()
+	run, _ := testRun(t)
+	h.Cmd = play(t, "hold", "")
+	h.Env = append(h.Env, "ROTA_TEST_ID="+run.ID, "ROTA_TEST_TTL="+ttl.String())
+	out, err := h.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := daemon.Start(); err != nil {
+	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = daemon.Process.Kill()
-		_ = daemon.Wait()
+		_ = h.Process.Kill()
+		_ = h.Wait()
 	})
-	if _, err := fmt.Fscanf(out, "READY %d\n", &wardenPID); err != nil {
+	if _, err := fmt.Fscanf(out, "READY %d %d\n", &h.warden, &h.last); err != nil {
 		t.Fatalf("the daemon's first line: %v", err)
 	}
-	eventually(t, "the runs' processes are there", func() bool { return len(carriersOf(t, id)) >= 6 })
-	return daemon, wardenPID
+	eventually(t, "the runs' processes are there", func() bool { h.pids = carriersOf(t, run.ID); return len(h.pids) >= 6 })
+	return h
 }
 
 // A daemon that is stopped: its runs are dead by their last instant all the same.
 func TestWarden_DaemonStopped(t *testing.T) {
-	const ttl = 1500 * time.Millisecond
-	run, _ := testRun(t)
-	began := time.Now()
-	daemon, _ := hold(t, run.ID, ttl)
-	if err := daemon.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "every process of the runs is dead", func() bool { return len(carriersOf(t, run.ID)) == 0 })
-	if lived := time.Since(began); lived > ttl+slack {
-		t.Errorf("they lived %v, their last instant was %v after their start", lived, ttl)
-	}
-	// And it learns of it when it goes on.
-	if err := daemon.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if err := daemon.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v, want 0: its runs are over", err)
-	}
+	promptly(t, "the end of the last run", leastMargin, func() time.Duration {
+		h := hold(t, time.Second)
+		if err := h.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		late := deaths(t, h.pids) - h.last
+		// And it learns of it when it goes on.
+		if err := h.Process.Signal(unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Wait(); err != nil {
+			t.Errorf("the daemon ended with %v, want 0: its runs are over", err)
+		}
+		return late
+	})
 }
 
 // Case L16: a daemon that is killed takes its runs along, whole, and its warden.
 func TestWarden_DaemonKilled(t *testing.T) {
-	run, _ := testRun(t)
-	daemon, pid := hold(t, run.ID, 0)
-	if err := daemon.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed := time.Now()
-	eventually(t, "every process of the runs is dead", func() bool { return len(carriersOf(t, run.ID)) == 0 })
-	if took := time.Since(killed); took > slack {
-		t.Errorf("it took them %v, want them dead at once", took)
-	}
-	eventually(t, "the warden has ended", func() bool { return ended(pid) })
+	promptly(t, "the end of the last run", leastMargin, func() time.Duration {
+		h := hold(t, 0)
+		killed := boottime()
+		if err := h.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		took := deaths(t, h.pids) - killed
+		eventually(t, "the warden has ended", func() bool { return ended(h.warden) })
+		return took
+	})
 }
 
 // The daemon's death does not wait for a warden that is stopped, only for it to go on: what dies with
 // the warden's thread are the main processes.
 func TestWarden_BothKilled(t *testing.T) {
-	run, _ := testRun(t)
-	daemon, pid := hold(t, run.ID, 0)
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+	h := hold(t, 0)
+	if err := unix.Kill(h.warden, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(daemon.Process.Kill(), unix.Kill(pid, unix.SIGKILL)); err != nil {
+	if err := errors.Join(h.Process.Kill(), unix.Kill(h.warden, unix.SIGKILL)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the main processes are dead", func() bool {
-		for _, pid := range carriersOf(t, run.ID) {
-			if stat, err := readStat(pid, new(make([]byte, 4<<10))); err == nil && stat.group == pid && stat.session != pid {
+		for _, pid := range h.pids {
+			session, err := unix.Getsid(pid)
+			if group, _ := unix.Getpgid(pid); err == nil && group == pid && session != pid && !ended(pid) {
 				return false
 			}
 		}
 		return true
 	})
-	for _, pid := range carriersOf(t, run.ID) {
+	for _, pid := range h.pids {
 		_ = unix.Kill(pid, unix.SIGKILL) // said not to be covered: both at once
 	}
 }

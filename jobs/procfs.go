@@ -12,12 +12,12 @@ import (
 // A procStat is what /proc/PID/stat tells of a process (proc_pid_stat(5)). Unlike the environment it
 // can be had of a process that hangs.
 type procStat struct {
-	state          byte
-	parent         int
-	group, session int
-	threads        int
-	start          uint64 // in clock ticks since boot: with it a pid names one process for ever
-	hasEnv         bool   // there is an environment, or no address space to have one in
+	state   byte
+	parent  int
+	group   int
+	threads int
+	start   uint64 // in clock ticks since boot: with it a pid names one process for ever
+	hasEnv  bool   // there is an environment, or no address space to have one in
 }
 
 // Where the fields are, counted from the one after the name, which may hold anything.
@@ -25,7 +25,6 @@ const (
 	statState    = 0
 	statParent   = 1
 	statGroup    = 2
-	statSession  = 3
 	statThreads  = 17
 	statStart    = 19
 	statEnvStart = 47
@@ -49,7 +48,7 @@ func readStat(pid int, buf *[]byte) (procStat, error) {
 	}
 	start, _ := strconv.ParseUint(string(fields[statStart]), 10, 64)
 	return procStat{
-		state: fields[statState][0], parent: number(statParent), group: number(statGroup), session: number(statSession),
+		state: fields[statState][0], parent: number(statParent), group: number(statGroup),
 		threads: number(statThreads), start: start,
 		hasEnv: string(fields[statEnvEnd]) == "0" || string(fields[statEnvStart]) != string(fields[statEnvEnd]),
 	}, nil
