@@ -27,7 +27,7 @@ func (w *Warden) reap(died <-chan os.Signal) {
 
 // reapAdopted reaps what is dead and tells whether anything was.
 func reapAdopted(t *tree) (found bool) {
-	children, _ := t.children(os.Getpid(), nil)
+	children, _ := t.children(os.Getpid())
 	var own map[int]bool
 	for _, pid := range children {
 		// One that /proc hides may be dead or not.

@@ -187,7 +187,7 @@ func TestWarden_HangingExec(t *testing.T) {
 func forkedBy(t *testing.T, pid int) (live []int) {
 	t.Helper()
 	tree := newTree()
-	children, err := tree.children(pid, nil)
+	children, err := tree.children(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (w *Warden) endStrays() error {
 	t := newTree()
 	until := time.Now().Add(buryPatience)
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
-		children, err := t.children(os.Getpid(), nil)
+		children, err := t.children(os.Getpid())
 		own, ownErr := ownChildren() // after it: who was started meanwhile is not in the list
 		found := err != nil || ownErr != nil
 		for _, pid := range children {

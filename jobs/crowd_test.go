@@ -41,7 +41,7 @@ func TestTree_ReadsLongLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := newTree()
-	children, err := tr.children(parent.Process.Pid, nil)
+	children, err := tr.children(parent.Process.Pid)
 	if err != nil || len(children) != crowd {
 		t.Errorf("children of a process that has %d: %d, %v", crowd, len(children), err)
 	}

@@ -37,7 +37,9 @@
 //	the warden is killed              the daemon kills all runs, as lost, says so, starts another warden
 //	the warden hangs or is stopped    the same, after a second without an answer or without room
 //	the machine sleeps                CLOCK_BOOTTIME went on: what has passed has passed when it wakes
-//	both are killed at once           the main processes die with the warden; what they forked does not
+//	both are killed at once           the main processes die with the warden, unless they are of setuid programs
+//	                                  or of ones with capabilities, which are free of that (PR_SET_PDEATHSIG in
+//	                                  prctl(2)); what they forked does not
 //	both are stopped                  nothing ends the runs
 //
 // However many processes there are, it looks at them for a moment at a time, and hears the daemon and keeps
@@ -45,7 +47,18 @@
 // them. Where it may, it has a higher priority than all that it starts.
 //
 // Deadlines move only when the daemon says so, and the daemon says so when a renewal of the lease was
-// confirmed. So no run needs its daemon to end in time; it needs it to go on.
+// confirmed. So no run needs its daemon to end in time; it needs it to go on. Nor does any wait for the log: a
+// Warden hands its records on, and counts those that do not fit.
+//
+// # File systems that do not answer
+//
+// A run whose directory, program or interpreter is on one waits for it, and nothing else does. The daemon asks
+// for these files before the warden executes the program, because execve(2) has the warden wait: one that
+// hangs all the same (what the loader takes, a file system that goes away between the two) holds up later
+// starts, is told of, and is killed after ten seconds. If even that does not end it, starts fail that have
+// waited for as long.
+//
+// No program starts after its run's StartBy, whatever kept it. Such a run has failed, and is Unstarted.
 //
 // # What a command gets
 //
@@ -84,6 +97,9 @@
 // warden ends. In a cgroup of its own it is known by that, and ends with its run; and what was moved out of
 // that is known by the other signs.
 //
+// Where /proc hides other users' processes from the daemon (hidepid in proc(5)), one that has become another
+// user's shows but its process group and its cgroup. The log says so when the Warden starts.
+//
 // Without a warden they are the process group and every process that shows its ROTA_RUN. One that forks
 // while it is looked for, or hides its environment, is missed; and nobody ends what a killed or stopped
 // daemon leaves.
@@ -97,12 +113,17 @@
 //
 // # Goroutines
 //
-// A [Warden] owns four, and one more for each warden that was lost until its runs are dead: Close waits for
-// all. Two of them are the connection's, which reads and writes; nobody else ever waits for the warden
-// itself. Each Run of a Command in it owns one, which copies the output. Without a warden there are three:
-// one waits for the main process, one for run.Kill. Looking for processes takes a goroutine for the moment
-// of each read; one that the kernel holds up is left behind until it returns. So does looking with the
-// rights of another user: a thread, and the goroutine in it, for the moment of each look.
+// A [Warden] owns six: one supervises, one reaps, one writes to the log, two are the connection's, which read
+// and write, and one waits for the warden's process. Of a warden that was lost the last three go on until its
+// runs are dead, and one more, which kills these. Close waits for all, but not for ever for a log that takes
+// nothing, and a process that does not die. Nobody else ever waits for the warden itself.
+//
+// Each Run of a Command in it owns one, which copies the output. Without a warden there are three: one waits
+// for the main process, one for run.Kill. Looking for the files of a start takes another one until it has
+// seen them, with a thread of its own where another user's rights are asked for; looking for processes, one
+// for the moment of each read. One that the kernel holds up is left behind until it returns, one for each
+// program of those that hang.
+//
 // Run of an HTTP owns up to three, and waits for them: one waits for run.Kill, one writes the request,
 // one closes the connection when ctx ends. Run of a Func owns one, in which the function is called.
 package jobs

@@ -170,6 +170,7 @@ func TestWarden_NoneEscapes(t *testing.T) {
 }
 
 func noneEscapes(t *testing.T, runs int) {
+	t.Helper()
 	const each = 4
 	var log journal
 	w, err := StartWarden(WardenOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})

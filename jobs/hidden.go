@@ -34,7 +34,7 @@ func hides(mounts string, groups []int) (option string) {
 			continue
 		}
 		option = "" // the last mount at a place covers those before
-		for _, o := range strings.Split(fields[at+3], ",") {
+		for o := range strings.SplitSeq(fields[at+3], ",") {
 			value, isHide := strings.CutPrefix(o, "hidepid=")
 			if isHide && value != "0" && value != "off" {
 				option = o

@@ -29,7 +29,7 @@ func tracesOf(t *testing.T, pid int) (tr traces) {
 	}
 	tr.descriptors = len(fds)
 	tree := newTree()
-	children, err := tree.children(pid, nil)
+	children, err := tree.children(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const leastMargin = 50 * time.Millisecond
 func promptly(t *testing.T, what string, most time.Duration, try func() (late time.Duration)) {
 	t.Helper()
 	const tries = 10
-	least := time.Duration(never)
+	least := never
 	for range tries {
 		if least = min(least, try()); least <= most || t.Failed() {
 			return

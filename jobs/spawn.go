@@ -19,8 +19,8 @@ import (
 // the main process the parent-death signal (PR_SET_PDEATHSIG in prctl(2)), so that the death of the
 // warden alone ends it.
 //
-// The thread waits for each exec (CLONE_VFORK in clone(2)). On a file system that hangs that is for
-// ever, and holds up all later starts, but nothing else: see [server.collect].
+// The thread waits for each exec (CLONE_VFORK in clone(2)). On a file system that hangs that holds up all
+// later starts, but nothing else, see [server.collect]; and not for ever, see [server.startLimit].
 //
 // There is a thread for the runs that name no priority, and one more for each priority that was named:
 // a thread that has lowered its own could not raise it again (setpriority(2)). A fork at a low priority

@@ -53,15 +53,15 @@ func (t *tree) adopted(to []int) ([]int, error) {
 // forked appends the children of one of this process' threads.
 func (t *tree) forked(thread int, to []int) ([]int, error) { return t.list(os.Getpid(), thread, to) }
 
-// children appends the children of a process. One that has gone has none.
-func (t *tree) children(pid int, to []int) ([]int, error) {
+// children returns the children of a process. One that has gone has none.
+func (t *tree) children(pid int) ([]int, error) {
 	if !t.threads {
-		return t.scan(pid, to)
+		return t.scan(pid, nil)
 	}
-	return t.childrenOf(pid, 0, to)
+	return t.childrenOf(pid, 0, nil)
 }
 
-// childrenOf is children of a process that has that many threads, 0 if that is not known.
+// childrenOf appends the children of a process that has that many threads, 0 if that is not known.
 func (t *tree) childrenOf(pid, threads int, to []int) ([]int, error) {
 	if threads == 1 {
 		// Most have one, and its number is theirs.

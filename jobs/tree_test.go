@@ -45,15 +45,15 @@ func TestTree_Reads(t *testing.T) {
 		t.Errorf("a tree reads the kernel's lists: %v; they are there: %v", lists.threads, err)
 	}
 	for name, tr := range map[string]*tree{"lists": lists, "parents": {buf: make([]byte, 16)}} {
-		got, err := tr.children(parent.Process.Pid, nil)
+		got, err := tr.children(parent.Process.Pid)
 		if err != nil || !slices.Equal(got, []int{child}) {
 			t.Errorf("%s: children(%d) = %v, %v, want %d", name, parent.Process.Pid, got, err, child)
 		}
-		got, err = tr.children(os.Getpid(), nil)
+		got, err = tr.children(os.Getpid())
 		if err != nil || !slices.Contains(got, parent.Process.Pid) {
 			t.Errorf("%s: children of this process: %v, %v, want %d among them", name, got, err, parent.Process.Pid)
 		}
-		got, err = tr.children(1<<22, nil)
+		got, err = tr.children(1 << 22)
 		if err != nil || len(got) > 0 {
 			t.Errorf("%s: children of nobody: %v, %v, want none", name, got, err)
 		}
