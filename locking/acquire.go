@@ -63,9 +63,9 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 	floor, first := l.floors.of(name), l.keeper.Now()
 	for wait := replayAfter; ; wait *= 2 {
 		g.Sent = l.keeper.Now()
-		var reply Reply
+		var got sentReply
 		select {
-		case reply = <-l.send(ctx, g, keys, floor, waits):
+		case got = <-l.send(ctx, g, keys, floor, waits):
 		case <-ctx.Done():
 			unanswered = true
 			return fail(ended(ctx))
@@ -73,8 +73,15 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 			unanswered = true
 			return fail(ErrClosed)
 		}
-		a, err := readAcquired(reply)
+		a, err := readAcquired(got.Reply)
 		switch {
+		case err == nil && a.yes && got.short != nil:
+			// The next one who asks shall not find it held by nobody, so this is not left to the background.
+			l.sawGrant(name, a.fence, floor)
+			if _, err := l.deleteOwn(context.WithoutCancel(ctx), keys, g.Token, l.opt.CallTimeout); err != nil {
+				unanswered = true
+			}
+			return fail(got.short)
 		case err == nil && a.yes:
 			// Counted from this request, not the first: it is the one that set the TTL.
 			g.Fence = a.fence
@@ -89,6 +96,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 			return g, unanswered, &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
 		case !isCertain(err):
 			unanswered = true
+		case isMoving(err): // nothing was granted, and a moment later it may be
 		case !unanswered || !errors.Is(err, ErrUnavailable):
 			return fail(err) // Redis was not reached, or it refused: nothing was granted
 		}
@@ -104,11 +112,17 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 	}
 }
 
+// sentReply is the answer to a request, and why its grant does not count.
+type sentReply struct {
+	Reply
+	short error
+}
+
 // send sends one request, in a goroutine of its own and with a deadline of its own: the
 // caller shall be free to leave, and a connection that is closed under a request leaves
 // nobody to hear what it was granted. What comes for a caller that left is taken back.
-func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) <-chan Reply {
-	reply := make(chan Reply)
+func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) <-chan sentReply {
+	reply := make(chan sentReply)
 	l.wg.Go(func() {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opt.CallTimeout, g.trusted()))
 		defer cancel()
@@ -116,9 +130,10 @@ func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, 
 		if waits {
 			args = append(args, "1")
 		}
-		v, err := l.acquire.Run(call, l.client, []string{keys.lock, keys.fence, keys.wait}, args...)
+		replies, short := l.acquire.RunConfirmed(call, l.client, l.opt.WaitReplicas,
+			[]Call{{Keys: []string{keys.lock, keys.fence, keys.wait}, Args: args}})
 		select {
-		case reply <- Reply{Value: v, Err: err}:
+		case reply <- sentReply{replies[0], short}:
 		case <-ctx.Done():
 			l.takeBack(ctx, keys, g.Token, l.linger())
 		case <-l.closing.Done():

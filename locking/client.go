@@ -23,9 +23,10 @@ const dedicatedPool = 4
 //   - Timeouts of one call, instead of 5 s.
 //   - No maintenance notifications (they ask DNS), no client-side cache, no Limiter: each
 //     can keep a renewal from being sent.
+//   - With Sentinels, connections that end: see [SentinelConnLife].
 //
 // Hooks of c are not copied: go-redis has no way to.
-func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClient, bool) {
+func dedicated(c redis.UniversalClient, call, ttl time.Duration) (redis.UniversalClient, bool) {
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch c := c.(type) {
 	case *redis.Client:
@@ -39,6 +40,9 @@ func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClie
 		opt.Limiter, opt.PushNotificationProcessor = nil, nil
 		opt.ClientSideCache, opt.ClientSideCacheConfig = nil, nil
 		opt.MaintNotificationsConfig = off
+		if opt.Addr == failoverAddr {
+			opt.ConnMaxLifetime, opt.ConnMaxLifetimeJitter = SentinelConnLife(ttl), 0
+		}
 		return redis.NewClient(&opt), true
 	case *redis.ClusterClient:
 		opt := *c.Options()
@@ -53,3 +57,12 @@ func dedicated(c redis.UniversalClient, call time.Duration) (redis.UniversalClie
 	}
 	return c, false
 }
+
+// failoverAddr is what go-redis gives as the address of a client with Sentinels.
+const failoverAddr = "FailoverClient"
+
+// SentinelConnLife is how long a connection to a master that Sentinels named should be used, by who
+// renews leases of ttl over it. A master that was replaced and cannot be reached by the Sentinels, but
+// by this host, goes on to answer: its leases would be renewed there, while the new master grants them
+// to others. Each new connection asks the Sentinels again, and comes while the lease there still lives.
+func SentinelConnLife(ttl time.Duration) time.Duration { return max(ttl/3, time.Second) }

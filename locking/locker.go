@@ -92,7 +92,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		}
 	}
 	if !opt.ShareClient {
-		l.client, l.own = dedicated(client, opt.CallTimeout)
+		l.client, l.own = dedicated(client, opt.CallTimeout, opt.TTL)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
 	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}

@@ -13,39 +13,28 @@ import (
 // slots is how many a Cluster has (Redis documentation, "Cluster specification").
 const slots = 16384
 
-// ClusterProc is a Redis Cluster of masters without replicas, which share the slots evenly.
+// ClusterProc is a Redis Cluster of masters, which share the slots evenly and have no replicas at first.
 type ClusterProc struct {
 	t     testing.TB
-	Nodes []*ServerProc
+	args  []string
+	Nodes []*ServerProc // the masters
 }
 
 // Cluster starts one of three nodes, each a [Server] with these args besides. It takes two to three
 // seconds: a node serves no writes in its first two.
 func Cluster(t testing.TB, args ...string) *ClusterProc {
 	t.Helper()
-	c := &ClusterProc{t: t}
+	c := &ClusterProc{t: t, args: args}
 	const nodes = 3
 	for range nodes {
-		s := newServer(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...))
-		plain := s.argv
-		s.argv = func() ([]string, error) {
-			bus, err := freePort() // by itself it would be the port and 10000, which may be no port at all
-			if err != nil {
-				return nil, err
-			}
-			line, err := plain()
-			return append(line, "--cluster-port", portText(bus)), err
-		}
-		c.Nodes = append(c.Nodes, s.launch())
+		c.Nodes = append(c.Nodes, c.node())
 	}
 	for i, s := range c.Nodes {
 		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1) // before they meet: they need not settle it among them
 		s.Do("CLUSTER", "ADDSLOTSRANGE", i*slots/nodes, (i+1)*slots/nodes-1)
 	}
 	for _, s := range c.Nodes[1:] {
-		bus, _, _ := strings.Cut(c.myself(s), ",")
-		_, busPort, _ := strings.Cut(bus, "@")
-		c.Nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", s.Port(), busPort)
+		c.meet(s)
 	}
 	await(t, "the cluster is whole", func() bool {
 		for _, s := range c.Nodes {
@@ -57,6 +46,41 @@ func Cluster(t testing.TB, args ...string) *ClusterProc {
 		return true
 	})
 	return c
+}
+
+// Replicate adds a node that follows one of the masters, and waits until it does.
+func (c *ClusterProc) Replicate(master *ServerProc) *ServerProc {
+	c.t.Helper()
+	s := c.node()
+	c.meet(s)
+	await(c.t, "the new node knows its master", func() bool {
+		return strings.Contains(fmt.Sprint(s.Do("CLUSTER", "NODES")), c.id(master))
+	})
+	s.Do("CLUSTER", "REPLICATE", c.id(master))
+	await(c.t, "the replica follows", func() bool {
+		return strings.Contains(fmt.Sprint(s.Do("INFO", "replication")), "master_link_status:up")
+	})
+	return s
+}
+
+func (c *ClusterProc) node() *ServerProc {
+	s := newServer(c.t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, c.args...))
+	plain := s.argv
+	s.argv = func() ([]string, error) {
+		bus, err := freePort() // by itself it would be the port and 10000, which may be no port at all
+		if err != nil {
+			return nil, err
+		}
+		line, err := plain()
+		return append(line, "--cluster-port", portText(bus)), err
+	}
+	return s.launch()
+}
+
+func (c *ClusterProc) meet(s *ServerProc) {
+	bus, _, _ := strings.Cut(c.myself(s), ",")
+	_, busPort, _ := strings.Cut(bus, "@")
+	c.Nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", s.Port(), busPort)
 }
 
 // Addrs returns host:port of every node.
