@@ -147,6 +147,7 @@ func TestProperty32_NoClientRepeatsARelease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLocker(t, c.client, Options{ShareClient: c.share})
+			mustRelease(t, mustAcquire(t, l, "report")) // from now on the server knows the scripts
 			lease := mustAcquire(t, l, "report")
 			c.proxy.DropReplies(1, redistest.Evalsha(l.release.SHA()))
 			sent := c.proxy.Count(redistest.Evalsha(l.release.SHA()))

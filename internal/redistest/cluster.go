@@ -57,9 +57,7 @@ func (c *ClusterProc) Replicate(master *ServerProc) *ServerProc {
 		return strings.Contains(fmt.Sprint(s.Do("CLUSTER", "NODES")), c.id(master))
 	})
 	s.Do("CLUSTER", "REPLICATE", c.id(master))
-	await(c.t, "the replica follows", func() bool {
-		return strings.Contains(fmt.Sprint(s.Do("INFO", "replication")), "master_link_status:up")
-	})
+	awaitReplica(c.t, master, s)
 	return s
 }
 

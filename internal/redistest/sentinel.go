@@ -15,10 +15,17 @@ const MasterName = "rota-test"
 func Replica(t testing.TB, master *ServerProc, args ...string) *ServerProc {
 	t.Helper()
 	s := Server(t, append([]string{"--replicaof", "127.0.0.1", master.Port()}, args...)...)
-	await(t, "the replica follows", func() bool {
-		return strings.Contains(fmt.Sprint(s.Do("INFO", "replication")), "master_link_status:up")
-	})
+	awaitReplica(t, master, s)
 	return s
+}
+
+// awaitReplica waits until both sides say so: the master counts a replica only from its first word on.
+func awaitReplica(t testing.TB, master, replica *ServerProc) {
+	t.Helper()
+	await(t, "the replica follows", func() bool {
+		return strings.Contains(fmt.Sprint(replica.Do("INFO", "replication")), "master_link_status:up") &&
+			strings.Contains(fmt.Sprint(master.Do("INFO", "replication")), "port="+replica.Port()+",state=online")
+	})
 }
 
 // Sentinel starts one that watches a master and its replicas, alone: it decides by itself, half a second
