@@ -1,6 +1,7 @@
 package locking
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -69,7 +70,9 @@ func TestLocker_WaitReplicas(t *testing.T) {
 			}
 			waiting := make(chan *Lease, 1)
 			go func() {
-				lease, err := l.Acquire(t.Context(), "report")
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				lease, err := l.Acquire(ctx, "report")
 				if err != nil {
 					t.Errorf("Acquire: %v", err)
 				}
@@ -103,6 +106,10 @@ func TestLocker_WaitReplicasWhileASlotMoves(t *testing.T) {
 	l := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", WaitReplicas: 1, CallTimeout: 2 * time.Second})
 	first := mustAcquire(t, l, "report")
 	mustRelease(t, first)
+	value, err := l.TakeValue(t.Context(), "value", "v", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cluster.BeginMove(slot, from, to)
 	done := make(chan *Lease, 1)
 	go func() {
@@ -114,7 +121,9 @@ func TestLocker_WaitReplicasWhileASlotMoves(t *testing.T) {
 	}()
 	time.Sleep(100 * time.Millisecond)
 	cluster.MoveKeys(slot, from, to)
-	time.Sleep(100 * time.Millisecond)
+	if again, err := l.TakeValue(t.Context(), "value", "v", time.Minute); err != nil || again != value {
+		t.Errorf("TakeValue of a lock that has moved before its slot = %d, %v, want %d by ASK", again, err, value)
+	}
 	cluster.EndMove(slot, to)
 	lease := <-done
 	if lease == nil || lease.FencingToken() <= first.FencingToken() {

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // MasterName is what a [Sentinel] calls the master that it watches.
@@ -19,12 +22,30 @@ func Replica(t testing.TB, master *ServerProc, args ...string) *ServerProc {
 	return s
 }
 
-// awaitReplica waits until both sides say so: the master counts a replica only from its first word on.
+// awaitReplica waits until the replica has had a write of the master's and said so: the master calls it
+// online before that, and sends it nothing until its first word, which may take a second.
 func awaitReplica(t testing.TB, master, replica *ServerProc) {
 	t.Helper()
 	await(t, "the replica follows", func() bool {
-		return strings.Contains(fmt.Sprint(replica.Do("INFO", "replication")), "master_link_status:up") &&
-			strings.Contains(fmt.Sprint(master.Do("INFO", "replication")), "port="+replica.Port()+",state=online")
+		return strings.Contains(fmt.Sprint(replica.Do("INFO", "replication")), "master_link_status:up")
+	})
+	c, key, n := master.Client(), "", 0
+	defer func() { _ = c.Close() }()
+	await(t, "the replica confirms a write", func() bool {
+		if key == "" {
+			n++
+			key = fmt.Sprint("redistest-", n)
+		}
+		pipe := c.Pipeline()
+		set := pipe.Set(t.Context(), key, "", time.Second)
+		pipe.Del(t.Context(), key)
+		have := redis.NewIntCmd(t.Context(), "wait", 1, 500)
+		_ = pipe.Process(t.Context(), have)
+		_, _ = pipe.Exec(t.Context())
+		if redis.HasErrorPrefix(set.Err(), "MOVED") {
+			key = "" // of another node's slots
+		}
+		return set.Err() == nil && have.Val() > 0
 	})
 }
 
