@@ -11,6 +11,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -54,6 +55,10 @@ func TestClassify(t *testing.T) {
 		{answer("NOPERM this user has no permissions to run the 'xadd' command"), nil, false},
 		{answer("ERR syntax error"), nil, false},
 		{call("attempt to index a nil value: OOM is no word of the server here"), nil, false},
+		{answer("ERR Script attempted to access a non local key in a cluster node script: 8426c8, on @user_script:6."), ErrUnavailable, true},
+		{answer("ERR Script attempted to execute a command while the cluster is down"), ErrUnavailable, true},
+		{answer("TRYAGAIN Multiple keys request during rehashing of slot"), ErrUnavailable, false},
+		{&replicaError{want: 1, within: time.Second}, ErrUnavailable, true},
 		{io.EOF, ErrUnavailable, true},
 		{op("read", syscall.ECONNRESET), ErrUnavailable, true},
 		{op("write", syscall.EPIPE), ErrUnavailable, true},

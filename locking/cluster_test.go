@@ -66,8 +66,8 @@ func TestLocker_OnACluster(t *testing.T) {
 func TestProperty38_SlotsMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	l := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 3 * time.Second})
-	other := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 3 * time.Second, CallTimeout: 5 * time.Second})
+	l := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 2 * time.Second})
+	other := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 2 * time.Second, CallTimeout: 5 * time.Second})
 	held, before := mustAcquire(t, l, "held"), mustAcquire(t, l, "before")
 	mustRelease(t, before)
 	slot := cluster.Slot("{app}:lock:held")
@@ -84,7 +84,7 @@ func TestProperty38_SlotsMove(t *testing.T) {
 	cluster.BeginMove(slot, from, to)
 	// Of this lock the fence is on the one node and what is new would be on the other: TRYAGAIN, and
 	// never a grant.
-	short := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 3 * time.Second, CallTimeout: 100 * time.Millisecond})
+	short := newLocker(t, cluster.Client(), Options{Prefix: "{app}:lock:", TTL: 2 * time.Second, CallTimeout: 100 * time.Millisecond})
 	if lease, err := short.TryAcquire(t.Context(), "before"); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrHeld) {
 		t.Errorf("TryAcquire in a slot that moves: got %v, %v, want ErrUnavailable", lease, err)
 	}
@@ -106,7 +106,7 @@ func TestProperty38_SlotsMove(t *testing.T) {
 	if lease := <-again; lease != nil && lease.FencingToken() <= before.FencingToken() {
 		t.Errorf("token %d after the move, want above %d", lease.FencingToken(), before.FencingToken())
 	}
-	time.Sleep(4 * time.Second) // longer than a lease without renewals
+	time.Sleep(2500 * time.Millisecond) // longer than a lease without renewals
 	if held.Err() != nil {
 		t.Fatalf("%v over the move: %v, want it kept", held, held.Err())
 	}

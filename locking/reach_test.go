@@ -79,7 +79,13 @@ func TestLocker_NeedsEachOfItsRights(t *testing.T) {
 func usesAll(t *testing.T, client *redis.Client) {
 	t.Helper()
 	name := t.Name()
-	l, other := newLocker(t, client, Options{TTL: 1500 * time.Millisecond}), newLocker(t, client, Options{MaxBackoff: time.Hour})
+	renewed := make(chan struct{}, 100)
+	l := newLocker(t, client, Options{RenewEvery: 100 * time.Millisecond, Observe: func(e Event) {
+		if e.Kind == EventRenewed {
+			signal(renewed)
+		}
+	}})
+	other := newLocker(t, client, Options{MaxBackoff: time.Hour})
 	lease := mustAcquire(t, l, name)
 	_, err := other.TryAcquire(t.Context(), name)
 	if held, ok := errors.AsType[*HeldError](err); !ok || held.FencingToken != lease.FencingToken() {
@@ -93,14 +99,15 @@ func usesAll(t *testing.T, client *redis.Client) {
 		}
 		told <- next
 	}()
-	time.Sleep(2 * time.Second)
-	if lease.Err() != nil {
-		t.Errorf("%v after more than its TTL: %v", lease, lease.Err())
+	select {
+	case <-renewed:
+	case <-time.After(5 * time.Second):
+		t.Errorf("%v is not renewed: %v", lease, lease.Err())
 	}
-	if err := lease.Renew(t.Context(), time.Hour); err != nil {
+	if err := lease.Renew(t.Context(), time.Minute); err != nil {
 		t.Errorf("Renew: %v", err)
 	}
-	time.Sleep(1700 * time.Millisecond) // by now who waits has seen that
+	time.Sleep(300 * time.Millisecond) // who waits has subscribed, and asks again in half a minute
 	mustRelease(t, lease)
 	select {
 	case next := <-told:

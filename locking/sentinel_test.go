@@ -49,7 +49,7 @@ func (w watched) failOver() {
 func TestLocker_KeepsALeaseOverAFailover(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
-	opt := Options{TTL: 6 * time.Second, CallTimeout: 500 * time.Millisecond, WaitReplicas: 1}
+	opt := Options{TTL: 4 * time.Second, CallTimeout: 500 * time.Millisecond, WaitReplicas: 1}
 	l := newLocker(t, w.client(t), opt)
 	opt.WaitReplicas = 0 // none is left
 	other := newLocker(t, w.client(t), opt)
@@ -63,7 +63,7 @@ func TestLocker_KeepsALeaseOverAFailover(t *testing.T) {
 		waited <- next
 	}()
 	w.failOver()
-	time.Sleep(opt.TTL + time.Second) // longer than it lives unless it is renewed there
+	time.Sleep(opt.TTL + 500*time.Millisecond) // longer than it lives unless it is renewed there
 	if lease.Err() != nil {
 		t.Fatalf("%v over the failover: %v, want it kept", lease, lease.Err())
 	}
