@@ -29,7 +29,8 @@ type loader struct {
 	gaps     map[string]time.Duration // the smallest, by schedule
 
 	// What is said of Redis, before it is put together.
-	url, password, passwordFile string
+	url, redisPassword, passwordFile, sentinelPasswordFile string
+	tls                                                    tlsSaid
 }
 
 // found is the table of a job where it was found.
