@@ -51,7 +51,7 @@ func dedicated(c redis.UniversalClient, call, ttl time.Duration) (redis.Universa
 		opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = call, call, call, call
 		opt.PoolSize, opt.PipelinePoolSize = dedicatedPool, maxInFlight
 		opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.MaxConcurrentDials = 0, 0, 0, 0
-		opt.DisableRoutingPolicies = true // else it asks for COMMAND, five seconds long and whatever the deadline
+		opt.DisableRoutingPolicies = true                                         // else it asks for COMMAND, five seconds long and whatever the deadline
 		opt.ReadOnly, opt.RouteByLatency, opt.RouteRandomly = false, false, false // a replica grants nothing
 		opt.MaintNotificationsConfig = off
 		return redis.NewClusterClient(&opt), true

@@ -86,8 +86,7 @@ func (p *confirmedPipeline) send(ctx context.Context, which []int) (again []int,
 		cmds[n] = p.script.command(ctx, p.whole, p.calls[i])
 		_ = pipe.Process(ctx, cmds[n])
 	}
-	patience := confirmWithin(ctx)
-	confirmed := redis.NewIntCmd(ctx, "wait", p.replicas, patience.Milliseconds())
+	confirmed := redis.NewIntCmd(ctx, "wait", p.replicas, confirmWithin(ctx).Milliseconds())
 	_ = pipe.Process(ctx, confirmed)
 	_, err := pipe.Exec(ctx)
 
@@ -105,18 +104,18 @@ func (p *confirmedPipeline) send(ctx context.Context, which []int) (again []int,
 		}
 	}
 	if carriedOut {
-		p.short = errors.Join(p.short, p.shortage(confirmed, patience))
+		p.short = errors.Join(p.short, p.shortage(confirmed))
 	}
 	p.whole = p.whole || len(unknown) > 0
 	return slices.Concat(unknown, redirected), addr
 }
 
-func (p *confirmedPipeline) shortage(confirmed *redis.IntCmd, patience time.Duration) error {
+func (p *confirmedPipeline) shortage(confirmed *redis.IntCmd) error {
 	have, err := confirmed.Result()
 	if err == nil && have >= int64(p.replicas) {
 		return nil
 	}
-	return &replicaError{want: p.replicas, have: have, within: patience, err: err}
+	return &replicaError{want: p.replicas, have: have, err: err}
 }
 
 // redirect turns to the node at an address. False: the cluster's own list of masters has none there, as
@@ -163,17 +162,16 @@ func confirmWithin(ctx context.Context) time.Duration {
 
 // replicaError says how many replicas have a write. It is [ErrNotReplicated].
 type replicaError struct {
-	want   int
-	have   int64
-	within time.Duration
-	err    error // of WAIT; nil: it answered
+	want int
+	have int64
+	err  error // of WAIT; nil: it answered
 }
 
 func (e *replicaError) Error() string {
 	if e.err != nil {
 		return fmt.Sprintf("locking: it is not known whether %d of its replicas have it: %v", e.want, e.err)
 	}
-	return fmt.Sprintf("locking: %d of its replicas have it after %s, and %d must", e.have, e.within.Round(time.Millisecond), e.want)
+	return fmt.Sprintf("locking: %d of its replicas have it in time, and %d must", e.have, e.want)
 }
 
 // Is tells that it is an [ErrNotReplicated], and that asking again may help.
