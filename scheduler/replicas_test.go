@@ -46,7 +46,7 @@ func TestServer_WaitReplicas(t *testing.T) {
 	}
 	given := 0
 	for _, e := range f.history("j") {
-		if e.Run == "" && e.Tick.After(frozen) && e.Tick.Before(thawed) && strings.Contains(e.Reason, "given back: 0 of its replicas have it in time, and 1 must") {
+		if e.Run == "" && e.Tick.After(frozen) && e.Tick.Before(thawed) && strings.Contains(e.Reason, "0 of its replicas have it in time, and 1 must") {
 			given++
 		}
 	}
