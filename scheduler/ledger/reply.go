@@ -37,8 +37,10 @@ func execEach(ctx context.Context, pipe redis.Pipeliner) error {
 			return err
 		}
 	}
+	// Of a connection that was never made the commands may know nothing.
+	err = locking.Classify(err)
 	if _, answered := errors.AsType[redis.Error](err); !answered {
-		return locking.Classify(err)
+		return err
 	}
 	return nil
 }
