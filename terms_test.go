@@ -19,7 +19,7 @@ func words() []string {
 		"trust deadline", "run", "attempt", "outcome", "record", "cursor", "overlap", "misfire",
 		"ledger", "drain", "warden",
 		// And those that this code needs besides.
-		"table", "definition", "grace", "give back", "manual run", "steering", "pause", "request", "cancel", "heartbeat", "epoch",
+		"table", "definition", "grace", "give back", "manual run", "steering", "pause", "request", "cancel", "heartbeat", "epoch", "cgroup", "limits",
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // What a run costs beyond the fork and exec of the same program.
 func BenchmarkCommand_Run(b *testing.B) {
-	env := BaseEnv(nil, "", nil, nil)
+	env := BaseEnv(nil, "", nil)
 	b.Run("bare", func(b *testing.B) {
 		for b.Loop() {
 			cmd := exec.CommandContext(b.Context(), "/bin/true")
@@ -30,7 +30,7 @@ func BenchmarkCommand_Run(b *testing.B) {
 	defer warden.Close()
 	for _, with := range []*Warden{nil, warden} {
 		b.Run(map[bool]string{true: "run", false: "run in a warden"}[with == nil], func(b *testing.B) {
-			cmd := Command{Args: []string{"/bin/true"}, Env: env, Warden: with}
+			cmd := Command{Args: []string{"/bin/true"}, Base: env, Warden: with}
 			out := NewOutput(16 << 10)
 			for b.Loop() {
 				if got := cmd.Run(b.Context(), Run{ID: rand.Text(), Output: out}); got.Outcome != Succeeded {

@@ -23,6 +23,12 @@ func (w *Warden) bury(l *link) error {
 		close(dead)
 	})
 	left := leftovers{tree: newTree(), warden: l.proc.Pid, marks: l.marks, runs: l.runNames(), environs: newEnvirons()}
+	for run := range left.runs {
+		if dir, ok := w.cgroups.of(run); ok {
+			left.cgroups = append(left.cgroups, dir)
+		}
+	}
+	defer w.clearCgroups(l)
 	closing := w.closing
 	var over <-chan time.Time
 	for pause, quiet := pollMin, 0; ; pause = min(2*pause, pollMax) {
@@ -55,11 +61,18 @@ type leftovers struct {
 	warden   int
 	marks    marks
 	runs     map[string]bool // ROTA_RUN of those that were not over
+	cgroups  []cgroupDir     // theirs; some are not there
 	environs *environs
 }
 
 // killOnce kills what it finds and tells whether it found any.
 func (l *leftovers) killOnce() (found bool) {
+	for _, d := range l.cgroups {
+		if d.populated() {
+			found = true
+			_ = d.kill()
+		}
+	}
 	all, err := l.tree.all()
 	if err != nil {
 		return true // it has not seen that there is none

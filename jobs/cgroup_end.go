@@ -15,62 +15,93 @@ import (
 )
 
 const (
-	// freezePatience is how long a signal waits for a cgroup to stand still, and freezePoll how often
-	// it looks for processes meanwhile. What hangs in the kernel never stands still, and on a busy
-	// machine each process has to get its turn first.
+	// freezePatience is how long a cgroup is waited for to stand still. What hangs in the kernel never
+	// does, and on a busy machine each process has to get its turn first.
 	freezePatience = 250 * time.Millisecond
-	freezePoll     = 10 * time.Millisecond
+
+	// killAgain is how often what still lives is killed again, on a kernel that cannot do it at once.
+	killAgain = 20 * time.Millisecond
 
 	// pidfdBatch is how many processes are held at a time, out of the usual 1024 descriptors.
 	pidfdBatch = 64
 )
 
-// signal sends sigs to every process there is in the cgroup and below, and to none that is born
-// later: a job that cleans up on SIGTERM starts programs for it. So that none is missed that is just
-// being born, the cgroup is frozen meanwhile. It handles the signals when it is thawed, unless it
-// dies of them at once.
+// A sending is signals on their way to every process there is in a cgroup and below, once each, and to
+// none that is born later: a job that cleans up on SIGTERM starts programs for it. So that none is
+// missed that is just being born, the cgroup is frozen meanwhile (cgroup.freeze). What is in it handles
+// the signals when it is thawed, unless it dies of them at once.
 //
-// It takes milliseconds, but freezePatience when a process hangs in the kernel. The error says that
-// some may not have got the signals: another user's, unless ours is root.
-func (d cgroupDir) signal(sigs ...syscall.Signal) error {
-	sent := map[int]bool{}
-	pass := func() error {
-		return d.walk(func(d cgroupDir) error { return d.signalOwn(sent, sigs) })
-	}
-	if err := d.write("cgroup.freeze", "1"); err != nil {
-		return pass()
-	}
-	defer func() { _ = d.write("cgroup.freeze", "0") }()
-	for end := time.Now().Add(freezePatience); ; {
-		frozen := d.standsStill()
-		if err := pass(); frozen || time.Now().After(end) {
-			return err
-		}
-	}
+// That takes milliseconds, but freezePatience when a process hangs in the kernel. Nobody is made to wait:
+// whoever sends asks again until it is done, and thaws.
+type sending struct {
+	dir   cgroupDir
+	sigs  []syscall.Signal
+	sent  map[int]bool  // who has got them
+	until time.Duration // of CLOCK_BOOTTIME: done by then, whoever still moves
 }
 
-// standsStill waits a moment for all to be frozen.
-func (d cgroupDir) standsStill() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), freezePoll)
-	defer cancel()
-	return d.await(ctx, "frozen", 1) == nil
+// send begins a sending. [sending.again] must follow, and in the end [sending.thaw].
+func (d cgroupDir) send(now time.Duration, sigs ...syscall.Signal) *sending {
+	s := &sending{dir: d, sigs: sigs, sent: map[int]bool{}, until: later(now, freezePatience)}
+	if d.write("cgroup.freeze", "1") != nil {
+		s.until = now // it is gone, or may not be frozen
+	}
+	return s
 }
+
+// again sends to those that have not got the signals. done tells that there is nobody else: all stand
+// still, or have had the time for it. The error says that some may not have got them: another user's,
+// unless ours is root.
+func (s *sending) again(now time.Duration) (done bool, err error) {
+	// Asked before the look: who stands still now is seen by it.
+	frozen, _ := s.dir.value("cgroup.events", "frozen")
+	err = s.dir.walk(func(d cgroupDir) error { return d.signalOwn(s.sent, s.sigs) })
+	return frozen == 1 || now >= s.until, err
+}
+
+// thaw lets the processes act on what they got.
+func (s *sending) thaw() { _ = s.dir.write("cgroup.freeze", "0") }
 
 // kill ends every process in the cgroup and below, whosever it is and however fast it forks, frozen
 // ones too. It does not wait: their end takes a moment, or is for ever away while one hangs in the
 // kernel.
 //
-// Before Linux 5.14 there is no cgroup.kill. Then it is a signal, and to be repeated while the cgroup
-// is populated.
+// Before Linux 5.14 there is no cgroup.kill. Then it is to be repeated while the cgroup is populated.
 func (d cgroupDir) kill() error {
 	err := d.write("cgroup.kill", "1")
 	if errors.Is(err, fs.ErrNotExist) && d.populated() {
-		return d.signal(unix.SIGKILL)
+		return d.killEach()
 	}
 	if gone(err) {
 		return nil
 	}
 	return err
+}
+
+// killEach kills the processes that it sees, and has the others stand still, so that they do not fork
+// away: what comes to a stand dies by the next one.
+func (d cgroupDir) killEach() error {
+	_ = d.write("cgroup.freeze", "1")
+	sent := map[int]bool{}
+	return d.walk(func(d cgroupDir) error { return d.signalOwn(sent, killSignals) })
+}
+
+// end kills every process in the cgroup and below, and waits for that, as [cgroupDir.wait] does.
+func (d cgroupDir) end(ctx context.Context) error {
+	for {
+		if err := d.kill(); err != nil {
+			return err
+		}
+		again, cancel := context.WithTimeout(ctx, killAgain)
+		err := d.wait(again)
+		cancel()
+		if ctx.Err() != nil && err != nil {
+			return context.Cause(ctx)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
 }
 
 // signalOwn signals the processes of the cgroup itself, but neither those in sent, to which it adds

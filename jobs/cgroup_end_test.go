@@ -51,12 +51,25 @@ func (d cgroupDir) all(t *testing.T) (all []int) {
 // killOld is what a kernel without cgroup.kill takes.
 func killOld(d cgroupDir) error {
 	for range 50 {
-		if err := d.signal(unix.SIGKILL); err != nil || !d.populated() {
+		if err := d.killEach(); err != nil || !d.populated() {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return errors.New("some live after 50 signals")
+	return errors.New("some live after 50 kills")
+}
+
+// signal sends signals and waits until they are sent.
+func (d cgroupDir) signal(sigs ...syscall.Signal) (failed error) {
+	s := d.send(boottime(), sigs...)
+	defer s.thaw()
+	for {
+		done, err := s.again(boottime())
+		if failed = errors.Join(failed, err); done {
+			return failed
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Everything that a run started ends with its cgroup, with the kernel's cgroup.kill and without.
@@ -102,7 +115,7 @@ func TestCgroupDir_KillsWhole(t *testing.T) {
 }
 
 // All runs of a daemon end at once.
-func TestCgroups_Kill(t *testing.T) {
+func TestCgroups_End(t *testing.T) {
 	c := testCgroups(t)
 	for _, id := range []string{"R1", "R2"} {
 		run, _, err := c.add(id, Limits{})
@@ -111,8 +124,8 @@ func TestCgroups_Kill(t *testing.T) {
 		}
 		startWild(t, run)
 	}
-	if err := errors.Join(c.kill(), c.wait(soon(t)), c.close()); err != nil {
-		t.Errorf("kill, wait and close = %v", err)
+	if err := errors.Join(c.end(soon(t)), c.close()); err != nil {
+		t.Errorf("end and close = %v", err)
 	}
 	if _, err := os.Stat(string(c.dir)); !os.IsNotExist(err) {
 		t.Errorf("the daemon's cgroup after close: %v, want it gone", err)
@@ -128,12 +141,12 @@ func TestCgroupDir_SignalsWhatLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := startIn(t, run, `cd `+dir+`; inner=`+run.file("inner/most")+`; mkdir -p $inner
-(setsid env -i sh -c 'trap "echo > session; exit" TERM; while :; do sleep 0.05; done' &)
-(env -i setsid sh -c 'trap "echo > stopped; exit" TERM; kill -STOP $$; while :; do sleep 0.05; done' &)
-(env -i setsid sh -c 'echo 0 > '$inner'/cgroup.procs; trap "echo > inside; exit" TERM; while :; do sleep 0.05; done' &)
+	cmd := startIn(t, run, `cd `+dir+`; : > up; inner=`+run.file("inner/most")+`; mkdir -p $inner
+(setsid env -i sh -c 'trap "echo > session; exit" TERM; echo >> up; while :; do sleep 0.05; done' &)
+(env -i setsid sh -c 'trap "echo > stopped; exit" TERM; echo >> up; kill -STOP $$; while :; do sleep 0.05; done' &)
+(env -i setsid sh -c 'echo 0 > '$inner'/cgroup.procs; trap "echo > inside; exit" TERM; echo >> up; while :; do sleep 0.05; done' &)
 trap 'sh -c "sleep 0.3; echo > cleaned"; exit 7' TERM
-sleep 0.2
+until [ "$(wc -l < up)" = 3 ]; do sleep 0.02; done
 echo ready
 while :; do sleep 0.05; done`)
 	if err := run.signal(unix.SIGTERM, unix.SIGCONT); err != nil {

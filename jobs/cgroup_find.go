@@ -102,7 +102,7 @@ func parseOwnCgroup(text string) (own string, v1 []string, err error) {
 	}
 	switch {
 	case own == "":
-		return "", nil, errors.New("this kernel has no cgroup v2")
+		return "", nil, errNoCgroup2
 	case strings.HasSuffix(own, " (deleted)"):
 		return "", nil, fmt.Errorf("this process' cgroup %s was removed", strings.TrimSuffix(own, " (deleted)"))
 	case own == "/.." || strings.HasPrefix(own, "/../"):
@@ -151,11 +151,13 @@ func unescapeMount(s string) string {
 	return b.String()
 }
 
+var errNoMount = errors.New("cgroup v2 is not mounted")
+
 // locateCgroup is where a mount shows the cgroup own. A mount may lie under another one, or show a
 // namespace that is not ours; so the directory has to name this process.
 func locateCgroup(own string, mounts []cgroupMount) (string, error) {
 	if len(mounts) == 0 {
-		return "", errors.New("cgroup v2 is not mounted")
+		return "", errNoMount
 	}
 	readOnly := ""
 	for _, m := range mounts {

@@ -49,7 +49,7 @@ func (s cgroupSite) sweep(ctx context.Context) (ended []string, err error) {
 				ended = append(ended, strings.TrimPrefix(path.Base(string(run)), runPrefix))
 			}
 		}
-		killErr := errors.Join(runsErr, dir.kill(), dir.wait(ctx)) //nolint:contextcheck // a kill is not to be cancelled
+		killErr := errors.Join(runsErr, dir.end(ctx))
 		if killErr == nil {
 			killErr = dir.remove()
 		}
@@ -82,9 +82,9 @@ func (s cgroupSite) open() (*cgroups, error) {
 		return nil, err
 	}
 	c := &cgroups{dir: dir, held: lock, lacks: map[string]error{}}
-	for _, name := range []string{"memory", "cpu", "pids"} {
+	for _, name := range controllers() {
 		if slices.Contains(s.v1, name) {
-			c.lacks[name] = fmt.Errorf("cgroup v1 has the controller %s on this machine", name)
+			c.lacks[name] = inV1(name)
 			continue
 		}
 		err := cgroupDir(s.dir).enable(name)

@@ -32,7 +32,7 @@ func TestCgroups_WholeLife(t *testing.T) {
 		t.Errorf("controllers for the runs: %q, want all that were delegated, %q", enabled, delegated)
 	}
 	daemon.stdin.Close()
-	daemon.says(t, "end: <nil> <nil> <nil> <nil>")
+	daemon.says(t, "end: <nil> <nil> <nil>")
 	_ = daemon.Wait()
 	children, err := site.children()
 	if err != nil || !slices.Equal(children, []cgroupDir{leaf}) {
@@ -67,7 +67,7 @@ func TestCgroupSite_Sweep(t *testing.T) {
 	}
 	for _, d := range []cgroupDaemon{second, third} {
 		d.stdin.Close()
-		d.says(t, "end: <nil> <nil> <nil> <nil>")
+		d.says(t, "end: <nil> <nil> <nil>")
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCgroupFinder_AsksSystemd(t *testing.T) {
 			}
 			daemon.says(t, up(unit, c.inside, "", cgroupDir(unit.file(cgroupLeaf)))...)
 			daemon.stdin.Close()
-			daemon.says(t, "end: <nil> <nil> <nil> <nil>")
+			daemon.says(t, "end: <nil> <nil> <nil>")
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestCgroups_WithoutPrivileges(t *testing.T) {
 	daemon := startDaemon(t, unit, "R1", systemd, as)
 	daemon.says(t, up(unit, true, "", cgroupDir(unit.file(cgroupLeaf)))...)
 	daemon.stdin.Close()
-	daemon.says(t, "end: <nil> <nil> <nil> <nil>")
+	daemon.says(t, "end: <nil> <nil> <nil>")
 }
 
 // copyOf is a file where everybody may execute it.
@@ -208,7 +208,7 @@ func TestCgroupFinder_InANamespace(t *testing.T) {
 	mounted.says(t,
 		"site: "+dir+" true", "swept: [] <nil>", "now in: /daemon", "run: <nil> <nil>", "main: <nil>", "lives: true")
 	mounted.stdin.Close()
-	mounted.says(t, "end: <nil> <nil> <nil> <nil>")
+	mounted.says(t, "end: <nil> <nil> <nil>")
 }
 
 // An id that is no name of a directory of ours is refused before anything is made.

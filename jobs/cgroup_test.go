@@ -31,11 +31,8 @@ func testCgroup(t *testing.T) cgroupDir {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
-		if err := d.kill(); err != nil {
-			t.Errorf("kill %s: %v", d, err)
-		}
-		if err := d.wait(ctx); err != nil {
-			t.Errorf("wait for the end of %s: %v", d, err)
+		if err := d.end(ctx); err != nil {
+			t.Errorf("end %s: %v", d, err)
 		}
 		if err := d.remove(); err != nil {
 			t.Errorf("remove %s: %v", d, err)
@@ -149,7 +146,7 @@ func keepCgroups() {
 	fmt.Println("main:", cmd.Run())
 	fmt.Println("lives:", run.populated())
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	fmt.Println("end:", c.kill(), c.wait(context.Background()), run.remove(), c.close())
+	fmt.Println("end:", c.end(context.Background()), run.remove(), c.close())
 }
 
 // A cgroupDaemon is keepCgroups in a process.

@@ -3,11 +3,14 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -49,14 +52,15 @@ func adoptCgroups(dir string, lock *os.File) *cgroups {
 // c's to close.
 func (c *cgroups) lock() *os.File { return c.held }
 
-// lacking says which of the limits no run here can have, a line for each, and why; nil if none.
-func (c *cgroups) lacking(l Limits) (lacking error) {
+// lacking says which of the limits no run here can have, an error for each, joined, and why; nil if none.
+func (c *cgroups) lacking(l Limits) error {
+	var lacking []error
 	for _, s := range l.settings() {
 		if !s.optional && c.lacks[s.controller] != nil {
-			lacking = errors.Join(lacking, s.unset(c.lacks))
+			lacking = append(lacking, s.unset(c.lacks))
 		}
 	}
-	return lacking
+	return errors.Join(lacking...)
 }
 
 // add makes the cgroup of an attempt. unset says which limits do not hold in it, a line for each;
@@ -65,10 +69,10 @@ func (c *cgroups) lacking(l Limits) (lacking error) {
 // The error is for an attempt that cannot have a cgroup. It matches fs.ErrExist if processes of an
 // earlier attempt of the same run still live in theirs.
 func (c *cgroups) add(run string, l Limits) (added *runCgroup, unset, err error) {
-	if run == "" || strings.Trim(run, idBytes) != "" {
+	dir, ok := c.of(run)
+	if !ok {
 		return nil, nil, fmt.Errorf("cgroup of run %q: no cgroup can have that name", run)
 	}
-	dir := cgroupDir(c.dir.file(runPrefix + run))
 	err = os.Mkdir(string(dir), 0o755)
 	if errors.Is(err, fs.ErrExist) && dir.remove() == nil {
 		err = os.Mkdir(string(dir), 0o755)
@@ -84,10 +88,30 @@ func (c *cgroups) add(run string, l Limits) (added *runCgroup, unset, err error)
 	return &runCgroup{dir, fd}, unset, nil
 }
 
-// kill ends every process of every run, and wait waits for that.
-func (c *cgroups) kill() error { return c.dir.kill() }
+// end kills every process of every run, and waits for that.
+func (c *cgroups) end(ctx context.Context) error { return c.dir.end(ctx) }
 
-func (c *cgroups) wait(ctx context.Context) error { return c.dir.wait(ctx) }
+// settable leaves of the limits those that a run here can have.
+func (c *cgroups) settable(l Limits) Limits {
+	if c == nil || c.lacks["memory"] != nil {
+		l.MemoryBytes = 0
+	}
+	if c == nil || c.lacks["cpu"] != nil {
+		l.CPUPercent = 0
+	}
+	if c == nil || c.lacks["pids"] != nil {
+		l.Tasks = 0
+	}
+	return l
+}
+
+// of is the directory of a run's cgroup, which need not be there. ok is false if it cannot be.
+func (c *cgroups) of(run string) (dir cgroupDir, ok bool) {
+	if c == nil || run == "" || strings.Trim(run, idBytes) != "" {
+		return "", false
+	}
+	return cgroupDir(c.dir.file(runPrefix + run)), true
+}
 
 // close gives the cgroups up and removes them: after the last run, and in the daemon after its
 // warden. The error says that some still has processes; the next daemon's sweep will find them.
@@ -97,6 +121,28 @@ func (c *cgroups) close() error { return errors.Join(c.dir.remove(), c.held.Clos
 type runCgroup struct {
 	cgroupDir
 	fd int // of the directory; -1 once it is removed
+}
+
+// holds tells whether a process is in the cgroup or below, by its /proc/PID/cgroup (cgroups(7)). That
+// names it from the root of our own cgroup namespace, wherever its mount is.
+func (r *runCgroup) holds(pid int, buf *[]byte) bool {
+	text, err := readAll("/proc/"+strconv.Itoa(pid)+"/cgroup", buf)
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if at, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+			_, below, found := bytes.Cut(at, r.name())
+			return found && (len(below) == 0 || below[0] == '/' || below[0] == '\n')
+		}
+	}
+	return false
+}
+
+// name is the end of the cgroup's path, which no other one has: there is chance in it.
+func (r *runCgroup) name() []byte {
+	dir, run := path.Split(string(r.cgroupDir))
+	return []byte("/" + path.Base(dir) + "/" + run)
 }
 
 // into has a process started in the cgroup.

@@ -30,15 +30,25 @@ import (
 // that takes the exit status away, and with it the hold on the pid.
 type Command struct {
 	// Args is the program and its arguments. A program without a slash is looked up in the PATH
-	// of Env, or in [DefaultPath] if Env has none; any other is taken relative to Dir.
+	// of its environment, or in [DefaultPath] if that has none; any other is taken relative to Dir.
 	Args []string
 
 	// Dir is where the program starts. "" is "/"; a relative one begins at the daemon's own.
 	Dir string
 
-	// Env is the environment as "NAME=VALUE", see [BaseEnv]. Of two equal names the last counts.
-	// [Environ] is added to it, and wins. Nothing of the daemon's own is added.
-	Env []string
+	// The environment is made of these, each as "NAME=VALUE". Each wins over the one before, of two equal
+	// names in one the last, and [Environ] over all of them. Nothing of the daemon's own is added.
+	Base    []string // see [BaseEnv]
+	EnvFile string   // a file, see [ParseEnv], that is read at the start; "": none
+	Env     []string // the job's own
+
+	// User and Group are whom the program runs as, by name or number, see [LookupAccount]. With a User,
+	// HOME, USER, LOGNAME and SHELL are its account's, whatever Base says. "" is what the daemon has.
+	User, Group string
+
+	// Umask is what new files do not get, 0 to 0777, and Nice the priority, from -20 to 19 (nice(1)).
+	// Nil is what the daemon has.
+	Umask, Nice *int
 
 	// KillGrace is the time between SIGTERM and SIGKILL. 0 gives no time at all. After
 	// [ErrLost] it counts only if neither run.Kill nor run.Deadlines is there to say more.
@@ -46,6 +56,10 @@ type Command struct {
 
 	// SuccessCodes are the exit codes that mean success; none: 0 alone.
 	SuccessCodes []int
+
+	// Limits are for all processes of one attempt together. They take a Warden with cgroups, see
+	// [Warden.Lacking]; without, a program runs all the same.
+	Limits Limits
 
 	// Warden starts the program and ends it, whatever becomes of this process. Nil: this process
 	// does both, as long as it can; run.Deadlines do nothing then.
@@ -62,7 +76,7 @@ func (c Command) Run(ctx context.Context, run Run) Result {
 	if outcome, reason, over := endOf(ctx, run.Kill); over {
 		return Result{Outcome: outcome, Reason: reason, Ended: time.Now()}
 	}
-	s, err := c.spec(run)
+	s, err := c.spec(ctx, run)
 	if err == nil {
 		var result Result
 		if result, err = c.start(ctx, run, s); err == nil {
@@ -94,7 +108,8 @@ func (c Command) start(ctx context.Context, run Run, s *spec) (result Result, er
 		result, err = through(ctx, run, s)
 	}
 	if err != nil {
-		err = fmt.Errorf("start %q: %w", c.Args[0], explain(err, s))
+		s.as.looking(func() { err = explain(err, s) })
+		err = fmt.Errorf("start %q: %w", c.Args[0], err)
 	}
 	return result, err
 }
@@ -118,10 +133,11 @@ func (c Command) runHere(ctx context.Context, run Run, s *spec) (Result, error) 
 		write = null
 	} else {
 		defer write.Close()
+		s.own(write)
 	}
-	main, err := os.StartProcess(s.path, s.args, &os.ProcAttr{
+	main, err := s.fork(&os.ProcAttr{
 		Dir: s.dir, Env: s.env, Files: []*os.File{null, write, write},
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Credential: s.as.credential()},
 	})
 	if err != nil {
 		return Result{}, err

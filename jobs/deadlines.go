@@ -18,8 +18,9 @@ type Deadlines struct {
 	moved      chan struct{} // closed by the next Move; nil while nobody waits for it
 }
 
-// Move sets both instants. A run that is being ended already is given no more time by it: of its
-// SIGKILL only an earlier instant counts.
+// Move sets both instants. A run that has come to one of them is given no more time by it: of its SIGKILL
+// only an earlier instant counts. One that is ended for another reason keeps its lease until it is gone, and
+// they move on for it as before.
 func (d *Deadlines) Move(term, kill time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,6 +17,7 @@ var errMalformed = errors.New("malformed message")
 // decodeSpec reads what encode wrote. The strings share no memory with b.
 func decodeSpec(b []byte) (*spec, error) {
 	r := reader{b}
+	s := r.slate()
 	args := int(r.uint32())
 	var all []string
 	for len(r.rest) > 0 {
@@ -25,7 +26,31 @@ func decodeSpec(b []byte) (*spec, error) {
 	if r.rest == nil || len(all) < 3 || args < 0 || args > len(all)-3 {
 		return nil, fmt.Errorf("%w: a program", errMalformed)
 	}
-	return &spec{run: all[0], path: all[1], dir: all[2], args: all[3 : 3+args], env: all[3+args:]}, nil
+	s.run, s.path, s.dir, s.args, s.env = all[0], all[1], all[2], all[3:3+args], all[3+args:]
+	return &s, nil
+}
+
+// slate reads what of a spec is not a string.
+func (r *reader) slate() (s spec) {
+	has := r.byte(1<<slateBits - 1)
+	if has&hasIdentity != 0 {
+		s.as = &identity{uid: r.uint32(), gid: r.uint32()}
+		for range r.uint32() {
+			if r.rest == nil {
+				break // the count was wrong
+			}
+			s.as.groups = append(s.as.groups, r.uint32())
+		}
+	}
+	if has&hasUmask != 0 {
+		if s.umask = new(int(r.uint32())); *s.umask > 0o777 {
+			r.rest = nil
+		}
+	}
+	if has&hasNice != 0 {
+		s.nice = new(int(int32(r.uint32())))
+	}
+	return s
 }
 
 // decode reads one packet. What it returns shares memory with b.
@@ -37,7 +62,7 @@ func decode(b []byte) (message, error) {
 	var m message
 	switch kind(b[0]) {
 	case kindStart:
-		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), output: r.flag(), specLen: r.uint32()}
+		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), output: r.flag(), specLen: r.uint32(), limits: r.limits()}
 		s.spec = r.all()
 		m = s
 		if s.specLen > maxSpec || len(s.spec) > 0 && len(s.spec) != int(s.specLen) {
@@ -65,14 +90,17 @@ func decode(b []byte) (message, error) {
 	case kindStarted:
 		m = startedMessage{r.run(), int32(r.uint32()), r.duration()}
 	case kindFailed:
-		m = failedMessage{r.run(), failure(r.byte(uint8(failedEnded))), r.uint32()}
+		m = failedMessage{r.run(), failure(r.byte(uint8(failedNice))), r.uint32()}
 	case kindEnded:
 		m = endedMessage{
 			r.run(), r.uint32(), r.duration(), endedBy(r.byte(uint8(byDeadline))), r.flag(),
 			usage{r.duration(), int64(r.uint64())},
+			string(r.all()),
 		}
 	case kindStray:
 		m = strayMessage{int32(r.uint32()), r.flag(), string(r.all())}
+	case kindFlaw:
+		m = flawMessage{r.run(), flaw(r.byte(uint8(flawLeft))), string(r.all())}
 	}
 	if m == nil || r.rest == nil || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w of kind %d, %d bytes", errMalformed, b[0], len(b))
@@ -124,3 +152,4 @@ func (r *reader) run() runID              { return runID(r.uint32()) }
 func (r *reader) duration() time.Duration { return time.Duration(r.uint64()) }
 func (r *reader) flag() bool              { return r.byte(1) == 1 }
 func (r *reader) lease() leaseTimes       { return leaseTimes{r.duration(), r.duration()} }
+func (r *reader) limits() Limits          { return Limits{int(r.uint64()), int(r.uint64()), int(r.uint64())} }

@@ -48,8 +48,27 @@
 // A process group of its own; stdin from /dev/null and no descriptors but 0, 1 and 2; the
 // default action for every signal that the daemon handles itself, and no signal blocked; the
 // daemon's original soft limit on open files; and only the environment that it was given
-// ([BaseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since Linux 2.4.25
-// looks at, is a number that stands for the run. No shell is involved unless it is named ([Shell]).
+// ([BaseEnv], [ParseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since
+// Linux 2.4.25 looks at, is a number that stands for the run. No shell is involved unless it is named
+// ([Shell]).
+//
+// Where they are named it gets a user, a group and the supplementary groups that the system has that user
+// in ([LookupAccount]), without any capability of the daemon's; a file creation mask; and a priority. What
+// of them the daemon may not give is a start failure, as is a directory or a program that this user may
+// not enter or execute. There is no session of PAM, so none of its limits (limits.conf(5)), and
+// no_new_privs is as the daemon has it: a run may call sudo(8).
+//
+// # Cgroups and limits
+//
+// Where [WardenOptions].Cgroups finds a cgroup that was delegated to the daemon, each attempt gets one of
+// its own, in which it is started (clone(2), CLONE_INTO_CGROUP). What is in it is of the run, whatever it did
+// to its session, its parents and its environment; it is killed in one step (cgroup.kill), and what it used
+// is known, whoever waited for it. SIGTERM is sent while all of it stands still (cgroup.freeze), so that each
+// process gets it once, and none that is started to clean up. [Limits] are set in it; what cannot be set is
+// told of and keeps no run from running. Without a cgroup the rest holds all the same.
+//
+// What earlier processes left there that were killed together with their warden is ended when the next one
+// starts.
 //
 // # What is covered
 //
@@ -58,22 +77,19 @@
 // RLIMIT_LOCKS, or by its ROTA_RUN in /proc. So sessions, double forks and cleared environments are no way
 // out, nor is forking away while the run is being ended. A process that has changed that limit, cleared its
 // environment, left its group, and lost its parent, all of them, is told of and left alone until the
-// warden ends.
+// warden ends. In a cgroup of its own it is known by that, and ends with its run; and what was moved out of
+// that is known by the other signs.
 //
 // Without a warden they are the process group and every process that shows its ROTA_RUN. One that forks
 // while it is looked for, or hides its environment, is missed; and nobody ends what a killed or stopped
 // daemon leaves.
 //
-// Not covered by either: processes in uninterruptible sleep or a frozen cgroup, which no signal ends;
-// other users' processes that this one may not signal; and work that was handed to somebody else, be it
-// systemd, a container's manager, or a server on the network.
+// Not covered by either: processes in uninterruptible sleep, which no signal ends; without a cgroup of the
+// run's own, those in one that somebody froze, and other users' that this one may not signal; and work that
+// was handed to somebody else, be it systemd, a container's manager, or a server on the network.
 //
 // The group is signalled as one, and the number that names it cannot pass to a stranger, because the
 // main process is reaped last.
-//
-// # What it does not do yet
-//
-// A command runs as the daemon's user. Control groups are not used.
 //
 // # Goroutines
 //
@@ -81,7 +97,8 @@
 // all. Two of them are the connection's, which reads and writes; nobody else ever waits for the warden
 // itself. Each Run of a Command in it owns one, which copies the output. Without a warden there are three:
 // one waits for the main process, one for run.Kill. Looking for processes takes a goroutine for the moment
-// of each read; one that the kernel holds up is left behind until it returns.
+// of each read; one that the kernel holds up is left behind until it returns. So does looking with the
+// rights of another user: a thread, and the goroutine in it, for the moment of each look.
 // Run of an HTTP owns up to three, and waits for them: one waits for run.Kill, one writes the request,
 // one closes the connection when ctx ends. Run of a Func owns one, in which the function is called.
 package jobs

@@ -12,6 +12,9 @@ func (m startMessage) append(to []byte) []byte {
 	to = appendInstants(to, m.lease.term, m.lease.kill, m.grace)
 	to = append(to, flag(m.output))
 	to = binary.LittleEndian.AppendUint32(to, m.specLen)
+	for _, n := range []int{m.limits.MemoryBytes, m.limits.CPUPercent, m.limits.Tasks} {
+		to = binary.LittleEndian.AppendUint64(to, uint64(n))
+	}
 	return append(to, m.spec...)
 }
 
@@ -48,12 +51,17 @@ func (m failedMessage) append(to []byte) []byte {
 func (m endedMessage) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(appendRun(to, kindEnded, m.run), m.status)
 	to = append(appendInstants(to, m.at), byte(m.by), flag(m.killed))
-	return binary.LittleEndian.AppendUint64(appendInstants(to, m.usage.cpu), uint64(m.usage.peakBytes))
+	to = binary.LittleEndian.AppendUint64(appendInstants(to, m.usage.cpu), uint64(m.usage.peakBytes))
+	return append(to, m.want...)
 }
 
 func (m strayMessage) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(append(to, byte(kindStray)), uint32(m.pid))
 	return append(append(to, flag(m.late)), m.name...)
+}
+
+func (m flawMessage) append(to []byte) []byte {
+	return append(append(appendRun(to, kindFlaw, m.run), byte(m.what)), m.why...)
 }
 
 func appendRun(to []byte, k kind, run runID) []byte {
@@ -80,13 +88,46 @@ func (s *spec) encode() []byte {
 	for _, str := range s.strings() {
 		size += 4 + len(str)
 	}
-	b := make([]byte, 0, size+4)
+	b := make([]byte, 0, size+64)
+	b = s.appendSlate(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.args)))
 	for _, str := range s.strings() {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(str)))
 		b = append(b, str...)
 	}
 	return b
+}
+
+// What of a slate is there.
+const (
+	hasIdentity = 1 << iota
+	hasUmask
+	hasNice
+	slateBits = iota
+)
+
+// appendSlate adds what is not a string.
+func (s *spec) appendSlate(to []byte) []byte {
+	at := len(to)
+	to = append(to, 0)
+	if id := s.as; id != nil {
+		to[at] |= hasIdentity
+		to = binary.LittleEndian.AppendUint32(to, id.uid)
+		to = binary.LittleEndian.AppendUint32(to, id.gid)
+		to = binary.LittleEndian.AppendUint32(to, uint32(len(id.groups)))
+		for _, g := range id.groups {
+			to = binary.LittleEndian.AppendUint32(to, g)
+		}
+	}
+	if s.umask != nil {
+		to[at] |= hasUmask
+		to = binary.LittleEndian.AppendUint32(to, uint32(*s.umask))
+	}
+	if s.nice != nil {
+		to[at] |= hasNice
+		to = binary.LittleEndian.AppendUint32(to, uint32(*s.nice))
+	}
+	return to
 }
 
 // strings are all strings of the spec, in the order of the wire.

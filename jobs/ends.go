@@ -17,7 +17,7 @@ func (s *server) startNext() {
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
 		s.starting = r
-		s.spawner.jobs <- r.job // it has room: nothing is under way
+		s.spawner.give(r.job)
 	}
 }
 
@@ -25,16 +25,23 @@ func (s *server) startNext() {
 func (s *server) spawned(j *job) {
 	r := j.run
 	s.starting = nil
+	for _, m := range j.flaws {
+		s.post(m)
+	}
 	switch {
 	case j.late:
 		s.notStarted(r)
 	case j.err != nil:
 		delete(s.runs, r.id)
-		s.post(failedMessage{run: r.id, why: failedExec, errno: j.errno()})
+		s.post(failedMessage{run: r.id, why: j.failure(), errno: j.errno()})
 	default:
 		r.pid = j.pid
 		r.family = newFamily(j.pid, &s.orphans)
 		r.members = r.family
+		if j.cgroup != nil {
+			r.confined = confine(r.family, j.cgroup)
+			r.members = r.confined
+		}
 		s.mains[r.pid] = r
 		// Orphans that came before the start was known to be done.
 		for _, orph := range s.orphans.all {
@@ -84,6 +91,7 @@ func (s *server) settle() {
 func (s *server) advance(r *served) {
 	now := boottime()
 	stage := r.life.step(now)
+	r.confined.goOn(now)
 	if stage == killing {
 		r.told = killing
 		r.members.signal(killSignals...)
@@ -92,6 +100,7 @@ func (s *server) advance(r *served) {
 	if stage == ending && r.told == running {
 		r.told = ending
 		r.members.signal(termSignals...)
+		s.pause = pollMin
 	}
 }
 
@@ -115,7 +124,7 @@ func (s *server) stopStart(r *served) {
 		return
 	}
 	r.told = killing
-	children, _ := s.orphans.tree.forked(s.spawner.thread, nil)
+	children, _ := s.orphans.tree.forked(r.job.thread, nil)
 	for _, pid := range children {
 		if s.mains[pid] == nil {
 			_ = unix.Kill(pid, unix.SIGKILL) // its own child: the number cannot be another's
@@ -133,9 +142,10 @@ func (s *server) finish(r *served) {
 	}
 	delete(s.mains, r.pid)
 	delete(s.runs, r.id)
+	used, want := s.leave(r, r.usage.add(used))
 	s.post(endedMessage{
 		run: r.id, status: uint32(status), at: boottime(), by: r.life.by,
-		killed: r.told == killing, usage: r.usage.add(used),
+		killed: r.told == killing, usage: used, want: want,
 	})
 }
 

@@ -1,9 +1,8 @@
+//go:build linux
+
 package jobs
 
 import (
-	"maps"
-	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,40 +43,39 @@ func Environ(run Run) []string {
 	}
 }
 
-// BaseEnv is the environment that a job's programs start with, before [Environ]: PATH
-// ([DefaultPath]), HOME, USER, LOGNAME, SHELL (/bin/sh, as crontab(5) has it), LANG (C.UTF-8)
-// and TZ, then pass, then env by name. A later value replaces an earlier one of the same name.
-// Nothing else of the daemon's environment gets through, so that a job runs the same on every
-// host and sees no secret that it was not given.
+// BaseEnv is what the environment of a job's programs begins with, for Command.Base: PATH
+// ([DefaultPath]), HOME, USER, LOGNAME, SHELL, LANG (C.UTF-8) and TZ, then pass. A later value replaces
+// an earlier one of the same name. Nothing else of the daemon's environment gets through, so that a job
+// runs the same on every host and sees no secret that it was not given.
 //
-// HOME, USER and LOGNAME are u's; with a nil u HOME is "/" and the other two are left out. zone
-// is the job's zone, "" means UTC. pass holds the daemon's own variables that the job may see,
-// as "NAME=VALUE". env is the job's own. Names that begin with ROTA_ are dropped from both: they
-// are Rota's to set.
-func BaseEnv(u *user.User, zone string, pass []string, env map[string]string) []string {
-	base := []string{"PATH=" + DefaultPath}
-	if u != nil {
-		base = append(base, "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
-	} else {
-		base = append(base, "HOME=/")
+// HOME, USER, LOGNAME and SHELL are a's, the account that the daemon runs as; with a nil one HOME is "/",
+// SHELL is /bin/sh, and the other two are left out. zone is the job's zone, "" means UTC. pass holds the
+// daemon's own variables that the job may see, as "NAME=VALUE"; names that begin with ROTA_ are dropped
+// from it: they are Rota's to set.
+func BaseEnv(a *Account, zone string, pass []string) []string {
+	if a == nil {
+		a = &Account{Home: "/", Shell: defaultShell}
 	}
 	if zone == "" {
 		zone = "UTC"
 	}
-	base = append(base, "SHELL=/bin/sh", "LANG=C.UTF-8", "TZ="+zone)
-
-	var own []string
+	base := append([]string{"PATH=" + DefaultPath}, a.env()...)
+	base = append(base, "LANG=C.UTF-8", "TZ="+zone)
 	for _, entry := range pass {
 		if !strings.HasPrefix(entry, reserved) {
-			own = append(own, entry)
+			base = append(base, entry)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !strings.HasPrefix(name, reserved) {
-			own = append(own, name+"="+env[name])
-		}
+	return merge(base, nil)
+}
+
+// env is what programs are told of the account that they run as.
+func (a *Account) env() []string {
+	env := []string{"HOME=" + a.Home}
+	if a.Name != "" {
+		env = append(env, "USER="+a.Name, "LOGNAME="+a.Name)
 	}
-	return merge(base, own)
+	return append(env, "SHELL="+a.Shell)
 }
 
 // merge returns base with the entries of over, each name once. POSIX leaves open which of two

@@ -1,7 +1,8 @@
+//go:build linux
+
 package jobs
 
 import (
-	"os/user"
 	"slices"
 	"strings"
 	"testing"
@@ -25,42 +26,39 @@ func TestEnviron_Names(t *testing.T) {
 }
 
 func TestBaseEnv_Layers(t *testing.T) {
-	backup := &user.User{Username: "backup", HomeDir: "/var/backups", Uid: "34"}
+	backup := &Account{Name: "backup", UID: 34, Home: "/var/backups", Shell: "/bin/bash"}
 	const path = "PATH=" + DefaultPath
 	for _, c := range []struct {
 		name string
-		u    *user.User
+		a    *Account
 		zone string
 		pass []string
-		env  map[string]string
 		want string // joined by spaces
 	}{
-		{"nothing given", nil, "", nil, nil, path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC"},
+		{"nothing given", nil, "", nil, path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC"},
 		{
-			"a user and a zone", backup, "Europe/Berlin", nil, nil,
-			path + " HOME=/var/backups USER=backup LOGNAME=backup SHELL=/bin/sh LANG=C.UTF-8 TZ=Europe/Berlin",
+			"an account and a zone", backup, "Europe/Berlin", nil,
+			path + " HOME=/var/backups USER=backup LOGNAME=backup SHELL=/bin/bash LANG=C.UTF-8 TZ=Europe/Berlin",
 		},
 		{
-			"the job's own wins over what passes, and that over the base", nil, "",
-			[]string{"LANG=de_DE.UTF-8", "PROXY=p", "B=daemon"},
-			map[string]string{"B": "job", "A": "1", "PATH": "/bin"},
-			"PATH=/bin HOME=/ SHELL=/bin/sh LANG=de_DE.UTF-8 TZ=UTC PROXY=p B=job A=1",
+			"a number without an entry", &Account{UID: 34, Home: "/", Shell: "/bin/sh"}, "", nil,
+			path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC",
 		},
 		{
-			"Rota's names are not theirs", nil, "",
-			[]string{"ROTA_CONFIG=/etc/x"},
-			map[string]string{"ROTA_RUN": "forged", "ROTAS": "kept"},
+			"what passes wins over the base", backup, "",
+			[]string{"LANG=de_DE.UTF-8", "PROXY=p", "HOME=/root"},
+			path + " HOME=/root USER=backup LOGNAME=backup SHELL=/bin/bash LANG=de_DE.UTF-8 TZ=UTC PROXY=p",
+		},
+		{
+			"Rota's names are not the daemon's to pass", nil, "",
+			[]string{"ROTA_CONFIG=/etc/x", "ROTAS=kept"},
 			path + " HOME=/ SHELL=/bin/sh LANG=C.UTF-8 TZ=UTC ROTAS=kept",
 		},
-		{
-			"an empty value is a value", nil, "", nil,
-			map[string]string{"LANG": ""},
-			path + " HOME=/ SHELL=/bin/sh LANG= TZ=UTC",
-		},
+		{"an empty value is a value", nil, "", []string{"LANG="}, path + " HOME=/ SHELL=/bin/sh LANG= TZ=UTC"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("DAEMON_SECRET", "hunter2")
-			if got := strings.Join(BaseEnv(c.u, c.zone, c.pass, c.env), " "); got != c.want {
+			if got := strings.Join(BaseEnv(c.a, c.zone, c.pass), " "); got != c.want {
 				t.Errorf("BaseEnv:\n got %s\nwant %s", got, c.want)
 			}
 		})

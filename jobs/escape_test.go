@@ -22,7 +22,7 @@ const poorVariable = "JOBS_TEST_WITHOUT"
 
 // servePoorly is ServeWarden without something.
 func servePoorly(without string) int {
-	s, err := newServer(wardenSocket)
+	s, err := newServer(wardenSocket, inheritedCgroups())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -60,10 +60,15 @@ func pidsIn(t *testing.T, file string) (pids []int) {
 // However a process leaves its group, its session, its parents and its environment: it ends with its
 // run. Each writes its pid before it settles down.
 func TestWarden_FindsWhatLeft(t *testing.T) {
-	for _, without := range []string{"", "lists", "marks"} {
+	for _, without := range []string{"", "lists", "marks", "a way out of a cgroup"} {
 		t.Run("without "+without, func(t *testing.T) {
 			t.Setenv(poorVariable, without)
-			w := startWarden(t)
+			w := warden
+			if without == "a way out of a cgroup" {
+				w = confinedWarden(t, os.Stderr)
+			} else {
+				w = startWarden(t)
+			}
 			for _, c := range []struct{ name, script string }{
 				{"a session of its own", "setsid $STAY &"},
 				{"a group of its own", "set -m; $STAY &"},

@@ -20,7 +20,8 @@ func ExampleCommand() {
 
 	command := jobs.Command{
 		Args:      jobs.Shell(`echo "tick $ROTA_TICK under token $ROTA_FENCING_TOKEN"; sleep 60`),
-		Env:       jobs.BaseEnv(nil, "Europe/Berlin", nil, map[string]string{"LEVEL": "9"}),
+		Base:      jobs.BaseEnv(nil, "Europe/Berlin", nil),
+		Env:       []string{"LEVEL=9"},
 		KillGrace: 10 * time.Second,
 		Warden:    warden,
 	}

@@ -17,7 +17,8 @@ import (
 const headBytes = 256
 
 // explain turns what execve(2) answered into words for the person who wrote the job. One errno
-// has several causes: ENOENT is a missing program, directory, interpreter or loader.
+// has several causes: ENOENT is a missing program, directory, interpreter or loader. It looks with the
+// rights of the thread that it is called on, see [identity.looking].
 func explain(err error, s *spec) error {
 	errno, ok := errors.AsType[unix.Errno](err)
 	if !ok {
@@ -27,14 +28,14 @@ func explain(err error, s *spec) error {
 	if where := nulAt(s.args, s.env); where != "" {
 		return fmt.Errorf("%s contains a NUL byte", where)
 	}
-	if dirErr := checkDir(s.dir); dirErr != nil {
+	if dirErr := checkDir(s.dir, s.as); dirErr != nil {
 		return dirErr
 	}
 	switch errno { //nolint:exhaustive // the others speak for themselves
 	case unix.ENOENT:
 		return explainMissing(path)
 	case unix.EACCES:
-		return explainDenied(path)
+		return explainDenied(path, s.as)
 	case unix.ENOEXEC:
 		return explainFormat(path)
 	case unix.E2BIG:
@@ -43,22 +44,36 @@ func explain(err error, s *spec) error {
 		return errors.New("text file busy: the program is being written, tried twice")
 	case unix.EAGAIN:
 		return errors.New("the limit on processes or threads is reached (RLIMIT_NPROC, pids.max)")
+	case unix.EPERM:
+		if s.as != nil {
+			return fmt.Errorf("%q: not permitted to run as user %d, group %d", path, s.as.uid, s.as.gid)
+		}
 	}
 	return fmt.Errorf("%q: %w", path, errno)
 }
 
+// who is the one that may not do what others may.
+func (id *identity) who() string {
+	if id == nil {
+		return "this user"
+	}
+	return fmt.Sprintf("user %d", id.uid)
+}
+
 // checkDir says what keeps a process from starting in dir.
-func checkDir(dir string) error {
+func checkDir(dir string, as *identity) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("dir %q does not exist", dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("dir %q may not be reached by %s", dir, as.who())
 	case err != nil:
 		return fmt.Errorf("dir %q: %w", dir, errors.Unwrap(err))
 	case !info.IsDir():
 		return fmt.Errorf("dir %q is not a directory", dir)
 	case unix.Faccessat(unix.AT_FDCWD, dir, unix.X_OK, unix.AT_EACCESS) != nil:
-		return fmt.Errorf("dir %q may not be entered", dir)
+		return fmt.Errorf("dir %q may not be entered by %s", dir, as.who())
 	}
 	return nil
 }
@@ -81,18 +96,18 @@ func explainMissing(path string) error {
 	return fmt.Errorf("%q not found", path)
 }
 
-func explainDenied(path string) error {
+func explainDenied(path string, as *identity) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("%q: permission denied", path)
+		return fmt.Errorf("%q may not be reached by %s", path, as.who())
 	}
 	if info.IsDir() {
 		return fmt.Errorf("%q is a directory", path)
 	}
 	if unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil {
 		if info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return fmt.Errorf("%q may not be executed by this user, or is on a noexec mount (mode %#o)",
-				path, info.Mode().Perm())
+			return fmt.Errorf("%q may not be executed by %s, or is on a noexec mount (mode %#o)",
+				path, as.who(), info.Mode().Perm())
 		}
 		return fmt.Errorf("%q is not executable (mode %#o)", path, info.Mode().Perm())
 	}

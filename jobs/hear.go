@@ -68,10 +68,27 @@ func (l *link) hear(m message) error {
 		}
 		l.log.Warn("process escaped its run", "pid", m.pid, "name", m.name,
 			"reason", "it shows no sign of the run that it came from", "effect", "it lives on until the daemon stops")
+	case flawMessage:
+		if wd := l.find(m.run, false); wd != nil {
+			l.tellFlaw(wd, m)
+		}
 	default:
 		return errMalformed
 	}
 	return nil
+}
+
+// tellFlaw logs what was the matter with a run's cgroup.
+func (l *link) tellFlaw(wd *ward, m flawMessage) {
+	switch m.what {
+	case flawNone:
+		l.log.Warn("run has no cgroup", "run", wd.run, "err", m.why,
+			"effect", "its processes are found by their group, their parents and ROTA_RUN; it runs without limits")
+	case flawUnset:
+		l.log.Warn("limits not set", "run", wd.run, "err", m.why, "effect", "it runs without them")
+	case flawLeft:
+		l.log.Warn("cgroup of a run was left", "run", wd.run, "err", m.why, "effect", "the next daemon removes it")
+	}
 }
 
 // find returns a ward, and forgets it if it is over.

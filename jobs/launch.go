@@ -27,11 +27,15 @@ func (w *Warden) launch() (*link, error) {
 		return nil, errors.Join(err, ours.Close())
 	}
 	defer null.Close()
-	proc, err := os.StartProcess("/proc/self/exe", []string{wardenName}, &os.ProcAttr{
+	args, files := []string{wardenName}, []*os.File{null, null, os.Stderr, wardenSocket: theirs}
+	if w.cgroups != nil {
+		args, files = append(args, string(w.cgroups.dir)), append(files, w.cgroups.lock())
+	}
+	proc, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
 		Dir: "/",
 		// Two threads are enough, also while one of them waits for an exec.
 		Env:   merge(os.Environ(), []string{"GOMAXPROCS=2", wardenVariable + "=1"}),
-		Files: []*os.File{null, null, os.Stderr, wardenSocket: theirs},
+		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -16,8 +16,10 @@ import "time"
 //	   └───────────────────────────────▶ killing ◀────────────────────────┘
 //
 // A stage is never left for an earlier one, and why it began is decided once, when running ends.
-// Deadlines move while it runs; after that kill comes earlier or stays. What was asked for after
-// the main process had ended by itself only shortens the rest.
+// Deadlines move on for as long as the lease is renewed, under an end that was asked for and under what
+// the main process left behind too: both have their grace, however long it is. Once a deadline has ended
+// the run nobody vouches for it any more, and kill comes earlier or stays. What was asked for after the
+// main process had ended by itself only shortens the rest.
 type life struct {
 	grace      time.Duration // for what the main process leaves behind
 	term, kill time.Duration // see [Deadlines]
@@ -92,7 +94,7 @@ func (l *life) ask(now, grace time.Duration) {
 
 // move takes new deadlines in.
 func (l *life) move(term, kill time.Duration) {
-	if l.stage != running {
+	if l.stage == killing || l.by == byDeadline {
 		l.kill = earlier(l.kill, kill)
 		return
 	}

@@ -44,6 +44,12 @@ func TestLife_Steps(t *testing.T) {
 		{"moved away", lease, 0, []event{move(0, 0), at(1000 * s)}, running, byItself, 0},
 		{"not moved away once it ends", lease, 0, []event{at(20 * s), move(0, 0), at(25 * s)}, killing, byDeadline, 0},
 
+		{"asked, and the lease goes on under it", lease, 0, []event{ask(1*s, 60*s), move(30*s, 35*s), at(26 * s)}, ending, byDaemon, 35 * s},
+		{"asked, and the grace is over under a lease that went on", lease, 0, []event{ask(1*s, 60*s), move(80*s, 85*s), at(61 * s)}, killing, byDaemon, 0},
+		{"asked, and the lease does not go on", lease, 0, []event{ask(1*s, 60*s), move(30*s, 35*s), at(35 * s)}, killing, byDaemon, 0},
+		{"asked, then moved back", lease, 0, []event{ask(1*s, 60*s), move(2*s, 3*s), at(3 * s)}, killing, byDaemon, 0},
+		{"main ended, and the lease goes on under the rest", lease, 60 * s, []event{exit(1 * s), move(30*s, 35*s), at(26 * s)}, ending, byItself, 35 * s},
+
 		{"main ended", lease, 10 * s, []event{exit(1 * s)}, ending, byItself, 11 * s},
 		{"main ended, the rest did not", lease, 10 * s, []event{exit(1 * s), at(11 * s)}, killing, byItself, 0},
 		{"main ended, no grace", lease, 0, []event{exit(1 * s), at(1 * s)}, killing, byItself, 0},

@@ -5,7 +5,8 @@ import "strconv"
 // Limits is what one run may use, all its processes together. Each attempt begins anew. A field
 // that is zero, or below, sets no limit.
 //
-// They take a cgroup of the run's own, with the controllers named below. A limit that this host
+// They take a cgroup of the run's own, with the controllers named below, and so a [Warden] that was
+// started with Cgroups. A limit that this host
 // cannot set does not keep a run from running: where a table goes to many hosts, the ones without
 // a delegated cgroup still do their work, and say what they run without.
 type Limits struct {

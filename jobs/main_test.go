@@ -34,10 +34,16 @@ func TestMain(m *testing.M) {
 		os.Exit(testAll(m))
 	case "hold":
 		holdARun()
+	case "show-death":
+		showDeath()
+	case "wish":
+		wish()
 	case "show":
 		showAProcess()
 	case "adopt":
 		adoptOrphans()
+	case "ignore":
+		ignoreAChild()
 	case "cgroup":
 		keepCgroups()
 	default:
@@ -77,17 +83,25 @@ func testRun(t *testing.T) (Run, *Output) {
 // command returns a Command with the environment of a job and a grace that no test waits for, in the
 // warden that tests share.
 func command(args ...string) Command {
-	return Command{Args: args, Env: BaseEnv(nil, "", nil, nil), KillGrace: time.Minute, Warden: warden}
+	return Command{Args: args, Base: BaseEnv(nil, "", nil), KillGrace: time.Minute, Warden: warden}
 }
 
 // startsCommands is what command is for one of the two ways.
 type startsCommands func(args ...string) Command
 
-// eachWay runs a test in the warden and again without one. Neither way may be told from the other by
-// what a program does and how its run ends.
+// eachWay runs a test in the warden, in one that gives runs cgroups, and without one. No way may be told
+// from another by what a program does and how its run ends.
 func eachWay(t *testing.T, test func(t *testing.T, command startsCommands)) {
 	t.Helper()
 	t.Run("in a warden", func(t *testing.T) { test(t, command) })
+	t.Run("in a cgroup", func(t *testing.T) {
+		w := confinedWarden(t, os.Stderr)
+		test(t, func(args ...string) Command {
+			c := command(args...)
+			c.Warden = w
+			return c
+		})
+	})
 	t.Run("without", func(t *testing.T) {
 		test(t, func(args ...string) Command {
 			c := command(args...)

@@ -56,7 +56,18 @@ func tracesOf(t *testing.T, pid int) (tr traces) {
 // 10,000 runs leave no zombie, no descriptor, no goroutine and no memory behind, neither here nor in
 // the warden. Some of them leave processes, some cannot be started, some print.
 func TestWarden_TenThousandRuns(t *testing.T) {
-	w := startWarden(t)
+	t.Run("without cgroups", func(t *testing.T) { leaveNoTraces(t, startWarden(t), 10_000) })
+	t.Run("in cgroups", func(t *testing.T) {
+		w := confinedWarden(t, os.Stderr)
+		leaveNoTraces(t, w, 2_000)
+		if left, err := w.cgroups.dir.children(); len(left) > 0 || err != nil {
+			t.Errorf("cgroups of runs that are over: %v, %v; want none", left, err)
+		}
+	})
+}
+
+func leaveNoTraces(t *testing.T, w *Warden, runs int) {
+	t.Helper()
 	scripts := []string{"exit 3", "setsid sleep 300 & exit 3", "(sleep 300 &) ; exit 3", "echo hello; exit 3"}
 	round := func(n int) {
 		var workers sync.WaitGroup
@@ -86,7 +97,7 @@ func TestWarden_TenThousandRuns(t *testing.T) {
 	round(500) // what the runtimes open once
 	here, there := tracesOf(t, os.Getpid()), tracesOf(t, w.PID())
 	memory := rss(t, w.PID())
-	round(10_000)
+	round(runs)
 	var nowHere, nowThere traces
 	eventually(t, "nothing more is open than before", func() bool {
 		nowHere, nowThere = tracesOf(t, os.Getpid()), tracesOf(t, w.PID())

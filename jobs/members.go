@@ -9,7 +9,8 @@ import (
 )
 
 // members are the processes of one run, however they are known: [procs] searches the whole of /proc
-// for them, [family] is those that came from the run's main process, in the warden.
+// for them, [family] is those that came from the run's main process, in the warden, and [confined] is
+// those that are in the run's cgroup, with the family besides.
 type members interface {
 	// alive tells whether any lives besides the main process.
 	alive() bool

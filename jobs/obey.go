@@ -68,7 +68,7 @@ func (s *server) accept(m startMessage, fds []int) error {
 		output, fds = fds[0], fds[1:]
 	}
 	r := &served{id: m.run, life: life{grace: m.grace, term: m.lease.term, kill: m.lease.kill}}
-	r.job = &job{run: r, output: output}
+	r.job = &job{run: r, output: output, limits: m.limits}
 	r.job.kill.Store(int64(m.lease.kill))
 	fail := func(errno unix.Errno) error {
 		r.job.discard()

@@ -17,8 +17,8 @@ import (
 const lookingTime = 20 * time.Millisecond
 
 // An orphan is a process that came to the warden because its parent ended. Whose it is shows in its
-// process group, in that it was signalled before, in its mark, or, if it has lost that, in its
-// environment.
+// process group, in that it was signalled before, in its mark, or, if it has lost that, in its cgroup
+// or its environment.
 type orphan struct {
 	process
 	of     *served // nil: nobody's, or not known yet
@@ -138,6 +138,12 @@ func (s *server) place(orph *orphan, stat procStat) {
 	}
 	if stat.dead() {
 		return
+	}
+	for _, r := range s.mains {
+		if r.confined != nil && r.confined.cgroup.holds(orph.pid, &s.orphans.tree.buf) {
+			s.give(orph, r)
+			return
+		}
 	}
 	orph.asking = true
 	s.orphans.doubt++

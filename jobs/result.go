@@ -44,10 +44,15 @@ type Result struct {
 	Started time.Time // when exec was done, the connection stood, or the Go handler was called; zero if it never was
 	Ended   time.Time // when the last of it was gone
 
-	// What the processes of a command used, as getrusage(2) counts it: of each that its parent waited
-	// for, or the warden did. Zero if it is not known, as of Go handlers.
-	CPU             time.Duration // user and system time of all together
-	PeakMemoryBytes int64         // resident memory of the one that had most, at least that of the process it was forked by
+	// What the processes of a command used. In a cgroup it is that of all of them. Without, it is as
+	// getrusage(2) counts it: of each that its parent waited for, or the warden did. Of several attempts
+	// it is that of all together. Zero if it is not known, as of Go handlers.
+	CPU time.Duration // user and system time
+
+	// PeakMemoryBytes is the most memory that they had at a time, page cache included, where their
+	// cgroup has the controller (memory.peak, Linux 5.19); elsewhere the resident memory of the one that
+	// had most, at least that of the process it was forked by.
+	PeakMemoryBytes int64
 }
 
 // EndOf tells the outcome that the end of ctx gives a run, and the reason, for a person: what the

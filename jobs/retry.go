@@ -20,8 +20,8 @@ import (
 // jitter": M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), so that
 // what failed on many hosts at one instant does not come back at one instant.
 //
-// The Result is that of the last attempt, with its number, and with the start of the first one that
-// started: it is the run's. If the context ended while it waited, the outcome is that of
+// The Result is that of the last attempt, with its number, with the start of the first one that started,
+// and with what all of them used: it is the run's. If the context ended while it waited, the outcome is that of
 // the cause. What the attempts print goes to run.Output one after the other, with a line between
 // them that says how the last one failed and when the next one begins.
 //
@@ -43,6 +43,8 @@ func (r Retry) Run(ctx context.Context, run Run) Result {
 	}
 	run.Attempt = max(run.Attempt, 1)
 	var started time.Time
+	var cpu time.Duration
+	var peak int64
 	for n := 1; ; n++ {
 		result := r.Handler.Run(ctx, run)
 		result.Attempt = run.Attempt
@@ -50,6 +52,8 @@ func (r Retry) Run(ctx context.Context, run Run) Result {
 			started = result.Started
 		}
 		result.Started = started
+		cpu, peak = cpu+result.CPU, max(peak, result.PeakMemoryBytes)
+		result.CPU, result.PeakMemoryBytes = cpu, peak
 		if result.Outcome != Failed || n > r.Retries {
 			return result
 		}

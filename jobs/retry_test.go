@@ -29,6 +29,7 @@ func (s *script) Run(_ context.Context, run Run) Result {
 	n := len(s.runs)
 	s.runs, s.times = append(s.runs, run), append(s.times, time.Now())
 	result := Result{Outcome: s.ends[min(n, len(s.ends)-1)], Started: time.Now(), ExitCode: new(n + 1)}
+	result.CPU, result.PeakMemoryBytes = time.Second, int64(100-n)
 	time.Sleep(time.Second)
 	if result.Ended = time.Now(); result.Outcome != Succeeded {
 		result.Reason = fmt.Sprint("reason ", n+1)
@@ -67,6 +68,9 @@ func TestRetry_Outcomes(t *testing.T) {
 				if got.Outcome != c.outcome || got.Reason != c.reason || got.Attempt != c.attempts || *got.ExitCode != c.attempts {
 					t.Errorf("Run = %s, %q, attempt %d, exit code %d; want %s, %q, %d, %d",
 						got.Outcome, got.Reason, got.Attempt, *got.ExitCode, c.outcome, c.reason, c.attempts, c.attempts)
+				}
+				if got.CPU != time.Duration(c.attempts)*time.Second || got.PeakMemoryBytes != 100 {
+					t.Errorf("used %v of CPU time, %d bytes at most; want that of %d attempts, 100", got.CPU, got.PeakMemoryBytes, c.attempts)
 				}
 				if !got.Started.Equal(start) || !got.Ended.Equal(time.Now()) {
 					t.Errorf("started %v, ended %v; want the first attempt's start %v and now, %v", got.Started, got.Ended, start, time.Now())

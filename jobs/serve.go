@@ -17,8 +17,12 @@ import (
 // wardenName is the name that the warden is started under, and by which it knows that it is one.
 const wardenName = "rota-warden"
 
-// wardenSocket is where the warden has its end of the connection.
-const wardenSocket = 3
+// Where the warden has its end of the connection and, if runs get cgroups, the lock of these. Their
+// directory is its one argument.
+const (
+	wardenSocket = 3
+	wardenLock   = 4
+)
 
 // IsWarden tells whether this process was started to be a [Warden]'s. A program that uses one asks
 // first thing in main:
@@ -32,7 +36,7 @@ func IsWarden() bool { return len(os.Args) > 0 && os.Args[0] == wardenName }
 // has let go of it, or is gone, and every run has been killed: 0, or 1 if it could not serve or could
 // not kill them. It takes the process over as a whole: its signals, its children, its memory.
 func ServeWarden() int {
-	s, err := newServer(wardenSocket)
+	s, err := newServer(wardenSocket, inheritedCgroups())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rota: warden:", err)
 		return 1
@@ -43,8 +47,16 @@ func ServeWarden() int {
 	return 0
 }
 
+// inheritedCgroups are those that the daemon has for its runs, nil if none.
+func inheritedCgroups() *cgroups {
+	if len(os.Args) < 2 {
+		return nil
+	}
+	return adoptCgroups(os.Args[1], os.NewFile(wardenLock, os.Args[1]))
+}
+
 // newServer prepares the process.
-func newServer(conn int) (*server, error) {
+func newServer(conn int, c *cgroups) (*server, error) {
 	if kind, err := unix.GetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return nil, errors.New("there is no daemon: it is started by one, not by hand")
 	}
@@ -78,7 +90,7 @@ func newServer(conn int) (*server, error) {
 
 	marks := newMarks()
 	s := &server{
-		conn: conn, timer: timer, bell: bell, spawner: newSpawner(marks, null, bell),
+		conn: conn, timer: timer, bell: bell, cgroups: c, spawner: newSpawner(marks, c, null, bell),
 		runs: map[runID]*served{}, mains: map[int]*served{},
 		orphans: orphans{tree: newTree(), marks: marks, environs: newEnvirons(), bell: bell, all: map[int]*orphan{}},
 		packet:  make([]byte, maxPacket),

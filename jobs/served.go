@@ -13,15 +13,16 @@ import (
 // A served run is one in the warden, from its start message to its failed or ended one. It is the
 // server's loop's alone, except for its job.
 type served struct {
-	id      runID
-	run     string // ROTA_RUN
-	life    life
-	told    stage // whose signals were sent
-	job     *job  // what the spawner gets
-	pid     int   // of the main process; 0 until it is started
-	members members
-	family  *family // of members, if no cgroup stands in for it
-	usage   usage   // of orphans that have ended
+	id       runID
+	run      string // ROTA_RUN
+	life     life
+	told     stage // whose signals were sent
+	job      *job  // what the spawner gets
+	pid      int   // of the main process; 0 until it is started
+	members  members
+	family   *family   // of members, or what is besides them of it
+	confined *confined // members, if the run has a cgroup
+	usage    usage     // of orphans that have ended
 }
 
 // family are the processes that came from a run's main process: its process group, everything below
@@ -37,13 +38,19 @@ type family struct {
 	orphans map[int]*orphan // that live, by pid
 	doubt   *int            // how many orphans of the warden may be anybody's still
 
+	// reached tells of a process whether it gets what is sent to the run without being looked for: with
+	// the group, or with the cgroup.
+	reached func(process, procStat) bool
+
 	sent  []syscall.Signal // what the run got last
 	times int              // how often it got something
 	told  map[process]int  // who was seen to be of the run, and when it was last signalled by itself
 }
 
 func newFamily(main int, o *orphans) *family {
-	return &family{main: main, tree: o.tree, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
+	f := &family{main: main, tree: o.tree, orphans: map[int]*orphan{}, doubt: &o.doubt, told: map[process]int{}}
+	f.reached = func(_ process, stat procStat) bool { return stat.group == main }
+	return f
 }
 
 func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
@@ -51,10 +58,18 @@ func (f *family) alive() bool { return len(f.orphans) > 0 || *f.doubt > 0 }
 // signal looks before it sends, because what it is about to end may be all that shows whose the others
 // are; and after, for those that are not in the group, or have just left it.
 func (f *family) signal(sigs ...syscall.Signal) {
+	f.note()
+	signalGroup(f.main, sigs)
+	f.sendEach(sigs)
+}
+
+// note remembers who is below the main process.
+func (f *family) note() { f.tree.below(f.main, func(p process, _ procStat) { f.told[p] += 0 }) }
+
+// sendEach signals those that are not reached otherwise, one by one.
+func (f *family) sendEach(sigs []syscall.Signal) {
 	f.sent = sigs
 	f.times++
-	f.tree.below(f.main, func(p process, _ procStat) { f.told[p] += 0 })
-	signalGroup(f.main, sigs)
 	f.tree.below(f.main, f.tell)
 	for _, o := range f.orphans {
 		f.adopt(o)
@@ -80,7 +95,7 @@ func (f *family) adopt(o *orphan) {
 }
 
 func (f *family) tell(p process, stat procStat) {
-	if stat.group == f.main {
+	if f.reached(p, stat) {
 		f.told[p] += 0
 		return
 	}

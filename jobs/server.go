@@ -43,6 +43,7 @@ type server struct {
 	bell  *bell
 	died  atomic.Bool // a child has ended since the loop looked
 
+	cgroups  *cgroups // of the daemon's runs; nil: they have none
 	spawner  *spawner
 	queue    []*served // to be started
 	starting *served   // what the spawner has
@@ -125,7 +126,7 @@ func (s *server) wait() {
 // not say when it ends, if it is not the warden's own child.
 func (s *server) busy() bool {
 	for _, r := range s.runs {
-		if r.life.exited || r.life.stage == killing {
+		if r.life.exited || r.life.stage == killing || r.confined.sends() {
 			return true
 		}
 	}

@@ -20,9 +20,9 @@ func TestSpawner_LooksLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	s := newSpawner(marks{}, int(null.Fd()), b)
-	defer close(s.jobs)
-	if s.thread == os.Getpid() {
+	s := newSpawner(marks{}, nil, int(null.Fd()), b)
+	defer close(s.threads[noNice].jobs)
+	if s.threads[noNice].thread == os.Getpid() {
 		t.Error("it has the thread that orphans come to")
 	}
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestSpawner_LooksLast(t *testing.T) {
 		j := &job{run: &served{id: 1}, spec: &spec{path: "/bin/sh", dir: "/", args: Shell(": >" + trace)}, output: -1}
 		j.kill.Store(int64(c.kill))
 		j.stop.Store(c.stop)
-		s.jobs <- j
+		s.give(j)
 		eventually(t, "the start is done", func() bool { return s.take() == j })
 		if j.late != c.late || j.err != nil || (j.pid > 0) == c.late {
 			t.Errorf("%s: late %v, %v, pid %d; want late %v", c.name, j.late, j.err, j.pid, c.late)

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ import (
 const busyPause = 100 * time.Millisecond
 
 // spec is what there is to execute. The error says which of the names in the table cannot be.
-func (c Command) spec(run Run) (*spec, error) {
+func (c Command) spec(ctx context.Context, run Run) (*spec, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return nil, errors.New("start: no program is named")
 	}
@@ -33,11 +34,17 @@ func (c Command) spec(run Run) (*spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %q: dir %q: %w", name, c.Dir, err)
 	}
-	path, err := findProgram(name, dir, lookup(c.Env, "PATH"))
+	s := &spec{run: run.ID, dir: dir, args: c.Args, umask: c.Umask, nice: c.Nice}
+	if err = c.surround(ctx, s, run); err == nil {
+		s.as.looking(func() { s.path, err = findProgram(name, dir, lookup(s.env, "PATH")) })
+	}
+	if ctx.Err() != nil {
+		return nil, errNotStarted // whatever else it met on the way
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", name, err)
 	}
-	return &spec{run: run.ID, path: path, dir: dir, args: c.Args, env: merge(c.Env, Environ(run))}, nil
+	return s, nil
 }
 
 // findProgram returns the path that execvp(3) would take after a change to dir: the first

@@ -163,6 +163,32 @@ func TestCommand_TextFileBusy(t *testing.T) {
 			check(t, "written all the time", command(path).Run(t.Context(), run), Failed, -1,
 				fmt.Sprintf("start %q: text file busy: the program is being written, tried twice", path))
 		})
+		t.Run("again and again", func(t *testing.T) {
+			path := writeFile(t, "busy", "#!/bin/sh\n", 0o755)
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_ = os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755)
+					}
+				}
+			}()
+			for range 15 {
+				run, _ := testRun(t)
+				// Whatever it meets: the file empty, half of it, or somebody who writes.
+				if got := command(path).Run(t.Context(), run); got.Outcome != Succeeded && !strings.HasPrefix(got.Reason, "start ") {
+					t.Errorf("a program that is rewritten: %s, %q; want success or a start failure", got.Outcome, got.Reason)
+				}
+			}
+			close(stop)
+			<-stopped
+			run, _ := testRun(t)
+			check(t, "when it is written", command(path).Run(t.Context(), run), Succeeded, 0, "")
+		})
 		t.Run("until the run was cancelled", func(t *testing.T) {
 			f, path := open(t)
 			defer f.Close()

@@ -32,8 +32,11 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 		return Result{}, err
 	}
 	defer out.finish()
+	s.own(write)
 	term, kill, moved := run.Deadlines.At()
-	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{lease: leaseTimes{term, kill}, grace: c.KillGrace})
+	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
+		lease: leaseTimes{term, kill}, grace: c.KillGrace, limits: c.Warden.cgroups.settable(c.Limits),
+	})
 	if err != nil {
 		return Result{}, errors.Join(err, closeFile(write))
 	}
@@ -58,19 +61,21 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 			if began != nil {
 				_ = closeFile(write)
 			}
-			return c.tended(ctx, run, wd)
+			return c.tended(ctx, run, s, wd)
 		}
 	}
 }
 
 // tended tells how a run in the warden ended.
-func (c Command) tended(ctx context.Context, run Run, wd *ward) (Result, error) {
+func (c Command) tended(ctx context.Context, run Run, s *spec, wd *ward) (Result, error) {
 	if wd.failed != nil {
 		switch wd.failed.why {
 		case failedLate:
 			return Result{}, errTooLate
 		case failedEnded:
 			return Result{}, errNotStarted
+		case failedNice:
+			return Result{}, &niceError{*s.nice, syscall.Errno(wd.failed.errno)}
 		default:
 			return Result{}, syscall.Errno(wd.failed.errno)
 		}
@@ -80,13 +85,19 @@ func (c Command) tended(ctx context.Context, run Run, wd *ward) (Result, error) 
 		if !over {
 			outcome, reason = Lost, fmt.Sprintf("the warden was lost: %v; every process of the run was killed", wd.lost)
 		}
-		return Result{Outcome: outcome, Reason: reason, Started: wd.started, Ended: time.Now()}, nil
+		return Result{
+			Outcome: outcome, Reason: reason, Started: wd.started, Ended: time.Now(),
+			CPU: wd.used.cpu, PeakMemoryBytes: wd.used.peakBytes,
+		}, nil
 	}
 	result := Result{
 		Started: wd.started, Ended: wd.at,
 		CPU: wd.ended.usage.cpu, PeakMemoryBytes: wd.ended.usage.peakBytes,
 	}
 	c.judge(&result, syscall.WaitStatus(wd.ended.status))
+	if result.Outcome == Failed && wd.ended.want != "" {
+		result.Reason += "; " + wd.ended.want
+	}
 	// What it said itself counts unless it was ended, whatever happened by the time that was heard.
 	if wd.ended.by == byItself {
 		return result, nil

@@ -23,6 +23,7 @@ type ward struct {
 	ended   *endedMessage
 	at      time.Time // when it ended
 	lost    error     // the warden's end, without a word about the run
+	used    usage     // by then, if that is known
 
 	lease leaseTimes // what was told last; the caller's alone
 }

@@ -33,8 +33,18 @@ const (
 // WardenOptions configure a [Warden].
 type WardenOptions struct {
 	// Logger gets the loss of the warden, as an error: runs were killed, and somebody should know
-	// why. It also gets processes that belong to no run. Nil: nothing is logged.
+	// why. It also gets processes that belong to no run, and what is the matter with cgroups. Nil:
+	// nothing is logged.
 	Logger *slog.Logger
+
+	// Cgroups gives each run a cgroup of its own, with its [Limits], if one is delegated to this
+	// process (cgroups(7), "Cgroups delegation"). What a run leaves behind then shows whose it is
+	// whatever it did, and is killed in one step; what all of it used is known.
+	//
+	// This process moves into a child of its cgroup for that, and ends what runs of earlier processes
+	// left there, which may take some seconds. It must not have children yet. Where none is delegated
+	// everything goes on without, and the log says why.
+	Cgroups bool
 }
 
 // A Warden is a second, small process of the same program, which starts the runs of this one, the
@@ -60,6 +70,8 @@ type WardenOptions struct {
 // The program must call [IsWarden] first thing in main. A Warden is safe for concurrent use.
 type Warden struct {
 	log     *slog.Logger
+	cgroups *cgroups // nil: there are none, and
+	without error    // says why
 	closing chan struct{}
 	close   sync.Once
 	work    sync.WaitGroup // supervise, wait, burials
@@ -81,22 +93,32 @@ var (
 // may not be, and must not reach a job.
 //
 // The error says what this machine lacks: /proc, a process that could be forked, a right; or that main does
-// not ask [IsWarden].
+// not ask [IsWarden]. Cgroups are not among that.
 func StartWarden(opt WardenOptions) (*Warden, error) {
 	if os.Getenv(wardenVariable) != "" {
 		return nil, errors.New("jobs: this process was started as a warden; main has to ask jobs.IsWarden first")
 	}
 	markInherited()
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("jobs: become a subreaper: %w", err)
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Warden{log: opt.Logger, closing: make(chan struct{}), changed: make(chan struct{})}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
+	if !opt.Cgroups {
+		return newWarden(opt.Logger, nil, errCgroupsOff)
+	}
+	c, why := openCgroups(opt.Logger)
+	return newWarden(opt.Logger, c, why)
+}
+
+// newWarden starts the first warden, and what goes on from then on. The cgroups become the Warden's;
+// nil: there are none, and why says the reason.
+func newWarden(log *slog.Logger, c *cgroups, why error) (*Warden, error) {
+	w := &Warden{log: log, cgroups: c, without: why, closing: make(chan struct{}), changed: make(chan struct{})}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("jobs: become a subreaper: %w", err), w.closeCgroups())
 	}
 	l, err := w.launch()
 	if err != nil {
-		return nil, fmt.Errorf("jobs: start the warden: %w", err)
+		return nil, errors.Join(fmt.Errorf("jobs: start the warden: %w", err), w.closeCgroups())
 	}
 	w.link = l
 	// Without pidfds a child may be anybody's.
@@ -116,8 +138,11 @@ func StartWarden(opt WardenOptions) (*Warden, error) {
 // uses it then fails to start. The runs that were left have [Lost]. It returns nil, or says that the
 // warden could not kill all. Idempotent.
 func (w *Warden) Close() error {
-	w.close.Do(func() { close(w.closing) })
-	w.work.Wait()
+	w.close.Do(func() {
+		close(w.closing)
+		w.work.Wait()
+		w.part(w.closeCgroups())
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.farewell

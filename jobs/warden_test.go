@@ -84,6 +84,46 @@ func TestWarden_MovedDeadlines(t *testing.T) {
 	check(t, "moved back", command(Shell("sleep 300")...).Run(t.Context(), run), Lost, 137, words(errUnvouched)+killedToo)
 }
 
+// A grace may be longer than a lease, which is renewed for as long as anything of the run lives: nothing
+// cuts it short.
+func TestWarden_GraceBeyondTheLease(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		outcome      Outcome
+		code         int
+		reason       string
+	}{
+		{"after a timeout", stubborn, TimedOut, 137, words(ErrTimedOut) + killedToo},
+		{"for what is left behind", "trap '' TERM; echo ready; sleep 300 & exit 3", Failed, 3, "exit code 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, _ := testRun(t)
+			run.Deadlines = deadlinesIn(400*time.Millisecond, 500*time.Millisecond)
+			moving, stop := context.WithCancel(t.Context())
+			var mover sync.WaitGroup
+			mover.Go(func() {
+				for moving.Err() == nil {
+					now := boottime()
+					run.Deadlines.Move(now+400*time.Millisecond, now+500*time.Millisecond)
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+			ctx := t.Context()
+			if c.outcome == TimedOut {
+				ctx = endsWith(t, ErrTimedOut, ready(&run))
+			}
+			cmd := command("sh", "-c", c.script)
+			cmd.KillGrace = 1500 * time.Millisecond
+			got := cmd.Run(ctx, run)
+			check(t, "SIGTERM ignored", got, c.outcome, c.code, c.reason)
+			within(t, got, cmd.KillGrace)
+			wantNone(t, run.ID)
+			stop()
+			mover.Wait()
+		})
+	}
+}
+
 // A warden that wakes late hears what was said before it judges: what was moved in time has not passed.
 func TestWarden_WakesLate(t *testing.T) {
 	w := startWarden(t)

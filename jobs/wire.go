@@ -19,6 +19,7 @@ import "time"
 //	failed   exec was refused, or not tried
 //	ended    the last process of a run is gone
 //	stray    a process has come to the warden that belongs to no run, or to one that has ended
+//	flaw     a run goes on, or has ended, without something that it should have had
 //	pong     the answer to a ping
 //
 // For each start there is one failed, or one started and one ended. A message about a run that is
@@ -71,6 +72,7 @@ const (
 	kindFailed
 	kindEnded
 	kindStray
+	kindFlaw
 	kindPong
 )
 
@@ -90,6 +92,7 @@ type (
 		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
 		spec    []byte
 		specLen uint32
+		limits  Limits // none where the run has no cgroup
 	}
 
 	// leaseTimes are deadlines, as [Deadlines] has them.
@@ -119,7 +122,7 @@ type (
 	failedMessage struct {
 		run   runID
 		why   failure
-		errno uint32 // of execve(2), if why is failedExec
+		errno uint32 // if why is failedExec or failedNice
 	}
 
 	endedMessage struct {
@@ -129,6 +132,7 @@ type (
 		by     endedBy
 		killed bool // SIGKILL was sent
 		usage  usage
+		want   string // what the limits, or want of memory, had to do with it; "": nothing
 	}
 
 	strayMessage struct {
@@ -136,15 +140,31 @@ type (
 		late bool // its run is known, and was said to have ended
 		name string
 	}
+
+	flawMessage struct {
+		run  runID
+		what flaw
+		why  string
+	}
 )
 
 // A failure is why a run was not started.
 type failure uint8
 
 const (
-	failedExec  failure = iota // execve(2), or what comes before it, was refused
+	failedExec  failure = iota // execve(2), or what comes before it in the child, was refused
 	failedLate                 // its lease was about to end
 	failedEnded                // the daemon had asked for its end
+	failedNice                 // setpriority(2) was refused
+)
+
+// A flaw is what was the matter with a run's cgroup.
+type flaw uint8
+
+const (
+	flawNone  flaw = iota // it has none
+	flawUnset             // some of its limits are not set
+	flawLeft              // it could not be removed, or not be asked what the run used
 )
 
 // A spec is what is executed.
@@ -154,6 +174,11 @@ type spec struct {
 	dir  string
 	args []string
 	env  []string
+
+	// Of these nil is what the warden itself has.
+	as    *identity
+	umask *int // 0 to 0777
+	nice  *int // see getpriority(2): -20 to 19
 }
 
 // usage is what the processes of a run used: as far as somebody waited for them, see [Result].

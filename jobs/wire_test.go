@@ -20,8 +20,13 @@ import (
 // samples has each kind of message, with values at their limits.
 func samples() []message {
 	body := (&spec{run: "01JD", path: "/bin/true", dir: "/", args: []string{"true", ""}, env: []string{"A=ü\x00", "B="}}).encode()
+	slate := (&spec{
+		path: "/bin/true", args: []string{"true"},
+		as: &identity{0, 1<<32 - 2, []uint32{0, 4, 1<<32 - 2}}, umask: new(0o777), nice: new(-20),
+	}).encode()
 	return []message{
-		startMessage{run: 1, lease: leaseTimes{2, 3}, grace: never, output: true, spec: body, specLen: uint32(len(body))},
+		startMessage{run: 1, lease: leaseTimes{2, 3}, grace: never, output: true, spec: body, specLen: uint32(len(body)), limits: Limits{1, math.MaxInt, 3}},
+		startMessage{run: 2, spec: slate, specLen: uint32(len(slate))},
 		startMessage{run: math.MaxUint32, lease: leaseTimes{}, grace: 0, specLen: maxSpec, spec: []byte{}},
 		moveMessage{{1, leaseTimes{2, 3}}, {math.MaxUint32, leaseTimes{never, -1}}},
 		moveMessage{},
@@ -30,10 +35,26 @@ func samples() []message {
 		pongMessage{8},
 		readyMessage{math.MaxUint64},
 		startedMessage{1, math.MaxInt32, time.Hour},
-		failedMessage{1, failedEnded, uint32(unix.E2BIG)},
-		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}},
+		failedMessage{1, failedExec, uint32(unix.E2BIG)},
+		failedMessage{1, failedNice, uint32(unix.EACCES)},
+		endedMessage{1, 0x8b, time.Hour, byDeadline, true, usage{time.Second, 1 << 40}, "killed"},
+		endedMessage{run: 1},
 		strayMessage{4711, true, "a b\x00"},
+		flawMessage{1, flawLeft, "a: b"},
 	}
+}
+
+// textOf is what a message ends with, if that is a text of any length.
+func textOf(m message) (text string, ok bool) {
+	switch m := m.(type) {
+	case strayMessage:
+		return m.name, true
+	case flawMessage:
+		return m.why, true
+	case endedMessage:
+		return m.want, true
+	}
+	return "", false
 }
 
 func TestDecode_ReadsWhatWasWritten(t *testing.T) {
@@ -44,8 +65,8 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 			t.Errorf("decode(%+v as a packet) = %+v, %v", m, got, err)
 		}
 		for _, cut := range []int{0, 1, len(packet) - 1} {
-			if s, ok := m.(strayMessage); ok && cut > 0 && cut >= len(packet)-len(s.name) {
-				continue // a shorter name is a name
+			if text, ok := textOf(m); ok && cut > 0 && cut >= len(packet)-len(text) {
+				continue // a shorter text is a text
 			}
 			if _, ok := m.(moveMessage); ok && cut == 1 {
 				continue // no moves are moves
@@ -54,7 +75,7 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 				t.Errorf("decode(the first %d bytes of %T) = %+v, %v, want errMalformed", cut, m, got, err)
 			}
 		}
-		if _, ok := m.(strayMessage); !ok {
+		if _, ok := textOf(m); !ok {
 			if got, err := decode(append(packet, 0)); !errors.Is(err, errMalformed) {
 				t.Errorf("decode(%T and a byte) = %+v, %v, want errMalformed", m, got, err)
 			}
@@ -71,8 +92,9 @@ func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 		"a flag of 2":               badFlag,
 		"a program above the bound": startMessage{run: 1, specLen: maxSpec + 1}.append(nil),
 		"a program of other length": startMessage{run: 1, specLen: 3, spec: []byte("ab")}.append(nil),
-		"an unknown failure":        failedMessage{1, failedEnded + 1, 0}.append(nil),
+		"an unknown failure":        failedMessage{1, failedNice + 1, 0}.append(nil),
 		"an unknown end":            endedMessage{by: byDeadline + 1}.append(nil),
+		"an unknown flaw":           flawMessage{what: flawLeft + 1}.append(nil),
 		"a run beyond 32 bits":      append([]byte{byte(kindMove)}, bytes.Repeat([]byte{0xff}, moveLen)...),
 	} {
 		if got, err := decode(packet); !errors.Is(err, errMalformed) {
@@ -81,18 +103,38 @@ func TestDecode_RefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+func TestDecodeSpec_ReadsWhatWasWritten(t *testing.T) {
+	for _, want := range []spec{
+		{run: "r", path: "p", dir: "d", args: []string{"a"}, env: []string{"E=1"}},
+		{args: []string{}, env: []string{}, as: &identity{uid: 34, gid: 35}, umask: new(0)},
+		{args: []string{}, env: []string{}, as: &identity{0, 1<<32 - 2, []uint32{1, 2}}, nice: new(-20)},
+		{args: []string{"a"}, env: []string{}, umask: new(0o777), nice: new(19)},
+	} {
+		body := want.encode()
+		if got, err := decodeSpec(body); err != nil || !reflect.DeepEqual(*got, want) {
+			t.Errorf("decodeSpec of %+v = %+v, %v", want, got, err)
+		}
+	}
+}
+
 func TestDecodeSpec_RefusesWhatCannotBe(t *testing.T) {
 	good := (&spec{run: "r", path: "p", dir: "d", args: []string{"a"}}).encode()
+	as := (&spec{as: &identity{1, 2, []uint32{3}}}).encode()
+	const head = 1 + 4 // the bits of the slate, the count of the arguments
 	if got, err := decodeSpec(good); err != nil || got.path != "p" || len(got.args) != 1 || len(got.env) != 0 {
 		t.Fatalf("decodeSpec(a good one) = %+v, %v", got, err)
 	}
 	for name, b := range map[string][]byte{
 		"nothing":                      {},
-		"a count alone":                good[:4],
-		"two strings":                  good[:4+5+5],
+		"the bits alone":               good[:1],
+		"a count alone":                good[:head],
+		"two strings":                  good[:head+5+5],
 		"a string that ends too early": good[:len(good)-1],
-		"more arguments than strings":  append([]byte{2, 0, 0, 0}, good[4:]...),
-		"a count beyond all bounds":    append([]byte{0xff, 0xff, 0xff, 0xff}, good[4:]...),
+		"more arguments than strings":  append([]byte{0, 2, 0, 0, 0}, good[head:]...),
+		"a count beyond all bounds":    append([]byte{0, 0xff, 0xff, 0xff, 0xff}, good[head:]...),
+		"a bit that means nothing":     append([]byte{1 << slateBits}, good[1:]...),
+		"a mask beyond all bounds":     append([]byte{hasUmask, 0, 2, 0, 0}, good[1:]...),
+		"more groups than there are":   slices.Concat(as[:9], []byte{0xff, 0xff, 0xff, 0xff}, as[13:]),
 	} {
 		if got, err := decodeSpec(b); !errors.Is(err, errMalformed) {
 			t.Errorf("decodeSpec(%s) = %+v, %v, want errMalformed", name, got, err)

@@ -60,28 +60,23 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 
 	// Only an answer of the server is certain to have changed nothing, or a connection that
 	// could not be made. After anything else the grant may stand, so the same token asks.
-	floor, first := l.floors.of(name), l.keeper.Now()
+	floor, first := l.floors.of(name), time.Now()
 	for wait := replayAfter; ; wait *= 2 {
 		g.Sent = l.keeper.Now()
-		var got sentReply
-		select {
-		case got = <-l.send(ctx, g, keys, floor, waits):
-		case <-ctx.Done():
+		reply, left := l.send(ctx, g, keys, floor, waits)
+		if left != nil {
 			unanswered = true
-			return fail(ended(ctx))
-		case <-l.closing.Done():
-			unanswered = true
-			return fail(ErrClosed)
+			return fail(left)
 		}
-		a, err := readAcquired(got.Reply)
+		a, err := readAcquired(reply.Reply)
 		switch {
-		case err == nil && a.yes && got.short != nil:
+		case err == nil && a.yes && reply.short != nil:
 			// The next one who asks shall not find it held by nobody, so this is not left to the background.
 			l.sawGrant(name, a.fence, floor)
 			if _, err := l.deleteOwn(context.WithoutCancel(ctx), keys, g.Token, l.opt.CallTimeout); err != nil {
 				unanswered = true
 			}
-			return fail(got.short)
+			return fail(reply.short)
 		case err == nil && a.yes:
 			// Counted from this request, not the first: it is the one that set the TTL.
 			g.Fence = a.fence
@@ -100,7 +95,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 		case !unanswered || !errors.Is(err, ErrUnavailable):
 			return fail(err) // Redis was not reached, or it refused: nothing was granted
 		}
-		if l.keeper.Now().Sub(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx.Done(), l.closing.Done()) {
+		if time.Since(first)+wait > 2*l.opt.CallTimeout || !sleep(wait, ctx.Done(), l.closing.Done()) {
 			switch {
 			case ctx.Err() != nil:
 				err = fmt.Errorf("%w (%s)", ended(ctx), err.Error()) // the caller's doing, not Redis'
@@ -118,29 +113,70 @@ type sentReply struct {
 	short error
 }
 
-// send sends one request, in a goroutine of its own and with a deadline of its own: the
-// caller shall be free to leave, and a connection that is closed under a request leaves
-// nobody to hear what it was granted. What comes for a caller that left is taken back.
-func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) <-chan sentReply {
-	reply := make(chan sentReply)
+// send sends one request and waits for the answer, or until the caller leaves or the Locker is closed:
+// then left says which.
+func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (reply sentReply, left error) {
+	if !l.own {
+		return l.sendBeside(ctx, g, keys, floor, waits)
+	}
+	q := l.requests.begin(g.Token)
+	defer q.over()
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, q.leave)
+		defer stop()
+	}
+	reply = l.request(ctx, g, keys, floor, waits)
+	switch {
+	case reply.Err == nil:
+		return reply, nil
+	case ctx.Err() != nil:
+		return reply, ended(ctx)
+	case l.closing.Err() != nil:
+		return reply, ErrClosed
+	}
+	return reply, nil
+}
+
+// sendBeside is send over a client that knows no way to leave: in a goroutine and with a deadline of
+// its own. A connection that is closed under a request leaves nobody to hear what it was granted. What
+// comes for a caller that left is taken back.
+func (l *Locker) sendBeside(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (sentReply, error) {
+	replies := make(chan sentReply)
 	l.wg.Go(func() {
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opt.CallTimeout, g.trusted()))
-		defer cancel()
-		args := []any{g.Token.Reveal(), wireMillis(l.opt.TTL), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder}
-		if waits {
-			args = append(args, "1")
-		}
-		replies, short := l.acquire.RunConfirmed(call, l.client, l.opt.WaitReplicas,
-			[]Call{{Keys: []string{keys.lock, keys.fence, keys.wait}, Args: args}})
+		reply := l.request(context.WithoutCancel(ctx), g, keys, floor, waits)
 		select {
-		case reply <- sentReply{replies[0], short}:
+		case replies <- reply:
 		case <-ctx.Done():
 			l.takeBack(ctx, keys, g.Token, l.linger())
 		case <-l.closing.Done():
 			l.takeBack(ctx, keys, g.Token, l.linger())
 		}
 	})
-	return reply
+	select {
+	case reply := <-replies:
+		return reply, nil
+	case <-ctx.Done():
+		return sentReply{}, ended(ctx)
+	case <-l.closing.Done():
+		return sentReply{}, ErrClosed
+	}
+}
+
+func (l *Locker) request(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) sentReply {
+	ctx, cancel := l.within(ctx, min(l.opt.CallTimeout, g.trusted()))
+	defer cancel()
+	args := [...]any{g.Token.Reveal(), l.sent.ttl, floor, l.sent.fenceTTL, l.sent.holder, "1"}
+	n := len(args)
+	if !waits {
+		n--
+	}
+	if l.opt.WaitReplicas == 0 { // without a list of one
+		v, err := l.acquire.Run(ctx, l.client, []string{keys.lock, keys.fence}, args[:n]...)
+		return sentReply{Reply: Reply{Value: v, Err: err}}
+	}
+	replies, short := l.acquire.RunConfirmed(ctx, l.client, l.opt.WaitReplicas,
+		[]Call{{Keys: []string{keys.lock, keys.fence}, Args: args[:n]}})
+	return sentReply{replies[0], short}
 }
 
 // linger is how long a request may be under way after its connection was given up.
@@ -159,11 +195,15 @@ func (l *Locker) takeBack(ctx context.Context, keys lockKeys, token Token, linge
 	start := l.keeper.Now()
 	l.wg.Go(func() {
 		defer l.taking.Add(-1)
-		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		for wait := 25 * time.Millisecond; ; wait *= 2 {
 			_, err := l.deleteOwn(ctx, keys, token, l.opt.CallTimeout)
 			passed := l.keeper.Now().Sub(start)
 			if passed-linger > l.opt.TTL || !errors.Is(err, ErrUnavailable) && passed >= linger {
 				return
+			}
+			// While the request may arrive, the lock is not to be in anybody's way for long.
+			if wait = min(wait, time.Second); passed < linger {
+				wait = min(wait, 200*time.Millisecond)
 			}
 			if !sleep(wait, l.closing.Done(), nil) {
 				return

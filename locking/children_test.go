@@ -38,7 +38,11 @@ func TestMain(m *testing.M) {
 func child(role string, args []string) error {
 	client := redis.NewClient(&redis.Options{Addr: args[0]})
 	defer func() { _ = client.Close() }()
-	l, err := New(client, Options{TTL: 10 * time.Second})
+	opt := Options{TTL: 10 * time.Second}
+	if role == "history" {
+		opt = Options{TTL: historyTTL, MaxBackoff: historyTTL}
+	}
+	l, err := New(client, opt)
 	if err != nil {
 		return err
 	}
@@ -67,6 +71,12 @@ func child(role string, args []string) error {
 			n--
 		}
 		return nil
+	case "history":
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		return historyChild(l, n)
 	case "churn": // locks without end
 		for i := 0; ; i++ {
 			lease, err := l.TryAcquire(context.Background(), fmt.Sprint(os.Getpid(), i))

@@ -1,6 +1,7 @@
 package locking
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,16 +18,23 @@ const dedicatedPool = 4
 // renewal would wait for the pool's timeout, 6 s by default.
 //
 // What is different in the copy, and why:
+//
 //   - ContextTimeoutEnabled: without it neither deadline nor cancellation reaches a read.
+//
 //   - MaxRetries -1, DialerRetries 1: repeating is decided here, where it is known what a
 //     lost reply means.
+//
 //   - Timeouts of one call, instead of 5 s.
+//
 //   - No maintenance notifications (they ask DNS), no client-side cache, no Limiter: each
 //     can keep a renewal from being sent.
+//
+//   - Its connections can be ended under a request whose caller leaves.
+//
 //   - With Sentinels, connections that end: see [SentinelConnLife].
 //
 // Hooks of c are not copied: go-redis has no way to.
-func dedicated(c redis.UniversalClient, call, ttl time.Duration) (redis.UniversalClient, bool) {
+func dedicated(c redis.UniversalClient, call, ttl time.Duration, r *requests) (redis.UniversalClient, bool) {
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch c := c.(type) {
 	case *redis.Client:
@@ -43,6 +51,7 @@ func dedicated(c redis.UniversalClient, call, ttl time.Duration) (redis.Universa
 		if opt.Addr == failoverAddr {
 			opt.ConnMaxLifetime, opt.ConnMaxLifetimeJitter = SentinelConnLife(ttl), 0
 		}
+		opt.Dialer = r.dialer(opt.Dialer, call)
 		return redis.NewClient(&opt), true
 	case *redis.ClusterClient:
 		opt := *c.Options()
@@ -54,6 +63,10 @@ func dedicated(c redis.UniversalClient, call, ttl time.Duration) (redis.Universa
 		opt.DisableRoutingPolicies = true                                         // else it asks for COMMAND, five seconds long and whatever the deadline
 		opt.ReadOnly, opt.RouteByLatency, opt.RouteRandomly = false, false, false // a replica grants nothing
 		opt.MaintNotificationsConfig = off
+		if opt.Dialer == nil {
+			opt.Dialer = redis.NewDialer(&redis.Options{DialTimeout: call, TLSConfig: opt.TLSConfig})
+		}
+		opt.Dialer = r.dialer(opt.Dialer, call)
 		return redis.NewClusterClient(&opt), true
 	}
 	return c, false
@@ -67,3 +80,27 @@ const failoverAddr = "FailoverClient"
 // by this host, goes on to answer: its leases would be renewed there, while the new master grants them
 // to others. Each new connection asks the Sentinels again, and comes while the lease there still lives.
 func SentinelConnLife(ttl time.Duration) time.Duration { return max(ttl/3, time.Second) }
+
+// until is a context with a deadline and no timer of its own: the Locker's own client sets deadlines on
+// its connections by it. What ends it besides is its parent.
+type until struct {
+	context.Context
+
+	deadline time.Time
+}
+
+// Deadline returns the earlier one of its own and its parent's.
+func (u *until) Deadline() (time.Time, bool) {
+	if d, ok := u.Context.Deadline(); ok && d.Before(u.deadline) {
+		return d, true
+	}
+	return u.deadline, true
+}
+
+// within bounds one request. The function it returns must be called when that is over.
+func (l *Locker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if l.own {
+		return &until{ctx, time.Now().Add(timeout)}, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -75,6 +76,99 @@ func ExampleLocker_TryAcquire() {
 	// Output:
 	// held by web-1
 	// a larger token: true
+}
+
+// Processes of a fleet share a credential. One refreshes it, the others wait, and look again when they
+// have the lock: it may be fresh by then. Nobody uses what it read without the lock after waiting.
+func ExampleLocker_Acquire() {
+	client, stop := redisForExamples()
+	defer stop()
+	refreshed := 0
+	fresh := func(ctx context.Context, locker *locking.Locker) (string, error) {
+		if c, err := client.Get(ctx, "credential").Result(); err == nil {
+			return c, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		lease, err := locker.Acquire(ctx, "credential")
+		if err != nil {
+			return "", err // there is no lease, so nothing is refreshed
+		}
+		defer func() { _ = lease.Release(ctx) }()
+		if c, err := client.Get(ctx, "credential").Result(); err == nil {
+			return c, nil // somebody refreshed it while this one waited
+		}
+		refreshed++ // asks the issuer, under lease.Context(): it ends if the lease is lost
+		c := fmt.Sprint("credential ", refreshed)
+		if !lease.Valid() {
+			return "", lease.Err()
+		}
+		return c, client.Set(ctx, "credential", c, time.Minute).Err()
+	}
+
+	var wg sync.WaitGroup
+	for range 5 { // five processes
+		locker, err := locking.New(client, locking.Options{})
+		if err != nil {
+			panic(err)
+		}
+		wg.Go(func() {
+			defer func() { _ = locker.Close() }()
+			if _, err := fresh(context.Background(), locker); err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println("refreshed", refreshed, "time")
+	// Output:
+	// refreshed 1 time
+}
+
+func ExampleLease_Renew() {
+	client, stop := redisForExamples()
+	defer stop()
+	locker, err := locking.New(client, locking.Options{TTL: 5 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = locker.Close() }()
+	ctx := context.Background()
+	lease, err := locker.TryAcquire(ctx, "migration")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = lease.Release(ctx) }()
+	// The next step must not be cut short by a Redis that is away for half a minute.
+	if err := lease.Renew(ctx, time.Minute); err != nil {
+		panic(err)
+	}
+	fmt.Println(lease.Remaining() > 50*time.Second)
+	// Output:
+	// true
+}
+
+func ExampleLocker_TakeValue() {
+	client, stop := redisForExamples()
+	defer stop()
+	locker, err := locking.New(client, locking.Options{Holder: "importer"})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = locker.Close() }()
+	ctx := context.Background()
+	if _, err := locker.TakeValue(ctx, "import", "order 17", time.Minute); err != nil {
+		panic(err)
+	}
+	_, err = locker.TakeValue(ctx, "import", "order 18", time.Minute)
+	fmt.Println(errors.Is(err, locking.ErrHeld))
+	_, own, err := locker.QueryValue(ctx, "import", "order 17")
+	fmt.Println(own, err)
+	fmt.Println(locker.ReleaseValue(ctx, "import", "order 17"))
+	// Output:
+	// true
+	// true <nil>
+	// <nil>
 }
 
 // A Keeper renews what a script of one's own has granted.

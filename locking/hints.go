@@ -12,9 +12,9 @@ import (
 // connection broke or the right to subscribe is missing, is made up for by asking: nothing depends
 // on a hint.
 //
-// A release tells only if it finds the note that somebody waits, and whoever is told subscribes after
-// it has left that note. So it asks once more when the subscription stands: the lock may have been
-// released in between.
+// A release tells only if it finds the note on the lock that somebody waits, and a waiter subscribes
+// after it has left that note. So it asks once more when the subscription stands: the lock may have
+// been released in between.
 type hints struct {
 	locker  *Locker
 	changed chan struct{}

@@ -17,9 +17,11 @@ type naming struct {
 	tagged bool
 }
 
-// lockKeys are the keys of one lock. Wait is there while somebody waits for it, and is the channel
-// on which its release is told.
-type lockKeys struct{ lock, fence, wait string }
+// lockKeys are the keys of one lock.
+type lockKeys struct{ lock, fence string }
+
+// freed is the channel on which those who wait are told of the lock's release.
+func (k lockKeys) freed() string { return k.lock + ":freed" }
 
 func newNaming(prefix string) (naming, error) {
 	open, end := strings.IndexByte(prefix, '{'), strings.IndexByte(prefix, '}')
@@ -32,8 +34,8 @@ func newNaming(prefix string) (naming, error) {
 	return naming{}, invalid("Prefix: %q has braces that are not one tag, as in \"{app}:lock:\"", prefix)
 }
 
-// keys returns the keys of the lock. No name's lock is another's fence or note: with a plain prefix
-// only a lock ends in a brace, with a tagged one only the others have a colon after the prefix.
+// keys returns the keys of the lock. No name's lock is another's fence: with a plain prefix
+// only a lock ends in a brace, with a tagged one only a fence has a colon after the prefix.
 func (n naming) keys(name string) (lockKeys, error) {
 	if err := n.check(name); err != nil {
 		return lockKeys{}, err
@@ -42,7 +44,7 @@ func (n naming) keys(name string) (lockKeys, error) {
 	if !n.tagged {
 		lock = n.prefix + "{" + name + "}"
 	}
-	return lockKeys{lock: lock, fence: lock + ":fence", wait: lock + ":wait"}, nil
+	return lockKeys{lock: lock, fence: lock + ":fence"}, nil
 }
 
 func (n naming) check(name string) error {

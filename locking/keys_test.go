@@ -48,10 +48,10 @@ func TestProperty39_Names(t *testing.T) {
 			}
 		}
 	}
-	if got, _ := plain.names.keys("report"); got != (lockKeys{"rota:lock:{report}", "rota:lock:{report}:fence", "rota:lock:{report}:wait"}) {
+	if got, _ := plain.names.keys("report"); got != (lockKeys{"rota:lock:{report}", "rota:lock:{report}:fence"}) {
 		t.Errorf("keys: got %+v", got)
 	}
-	if got, _ := tagged.names.keys("report"); got != (lockKeys{"{app}:lock:report", "{app}:lock:report:fence", "{app}:lock:report:wait"}) {
+	if got, _ := tagged.names.keys("report"); got != (lockKeys{"{app}:lock:report", "{app}:lock:report:fence"}) {
 		t.Errorf("keys: got %+v", got)
 	}
 }

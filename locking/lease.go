@@ -38,7 +38,12 @@ type Lease struct {
 }
 
 func newLease(ctx context.Context, k *Keeper, g Grant) *Lease {
-	l := &Lease{keeper: k, grant: &g, done: make(chan struct{}), sent: g.Sent, most: math.MaxInt64}
+	room := &struct { // one allocation for both
+		lease Lease
+		grant Grant
+	}{grant: g}
+	l := &room.lease
+	l.keeper, l.grant, l.done, l.sent, l.most = k, &room.grant, make(chan struct{}), g.Sent, math.MaxInt64
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.resize(g.TTL)
 	l.plan()

@@ -7,12 +7,13 @@
 --
 -- A lock is a string with an expiry: TOKEN|FENCE|TTL_MS|HOLDER. TOKEN is the 128-bit
 -- random ownership token, FENCE the fencing token of this grant, TTL_MS the lease's
--- length, HOLDER free text that says who. A value of another shape or type, or one
+-- length, HOLDER free text that says who. While somebody waits, WANTED follows. A value of another shape or type, or one
 -- without expiry, was not written by us: it is reported as a conflict, never overwritten.
 --
 -- Every function returns an error reply as its second value instead of raising it, so
 -- that the caller decides; a raised error after a write would leave half of a decision.
 
+local WANTED = '\n'
 local MAX_FENCE = 9007199254740992 -- 2^53: above it a Lua number loses digits
 
 -- Integers leave Lua through a format: tostring turns microseconds into 1.7959687289555e+15. %d
@@ -65,7 +66,7 @@ end
 -- remaining time above the lease's own length means that Redis' clock stepped back; it is told cut
 -- to the length, and marked as stepped.
 local function lease_of(lock, v)
-  local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.*)$')
+  local token, fence, ttl, holder = string.match(v, '^(%x+)|(%d+)|(%d+)|(.-)\n?$')
   if not token or not is_fence(fence) then
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds a value that is not a lease')
   end
@@ -119,10 +120,11 @@ end
 
 -- lease_grant writes a new lease on a lock that the caller found free. Its fencing token is above
 -- every one granted before, also when the counter was lost (then by the clock) or the clock stepped
--- back (then by the counter), and above the caller's floor. The fence is written first: a script
--- that dies between the two leaves no lock without its token, and on a full server it is this
--- write that is refused, before anything is granted. Kept is the fence's value where the caller
--- has read it.
+-- back (then by the counter), and above the caller's floor. Kept is the fence's value where the
+-- caller has read it.
+--
+-- The lock is written first. Whoever read several keys at once took a key of another type for none,
+-- and here it shows, as does a full server, before anything is written.
 local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder, kept)
   local stored, err
   if kept then
@@ -137,11 +139,10 @@ local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder
     return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' has no fencing token left below 2^53')
   end
   fence = int(fence)
-  redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
-  -- Whoever read several keys at once took a key of another type for none.
   if not redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', ms(ttl), 'NX') then
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds another type')
   end
+  redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
   return { token = token, fence = fence, ttl = ttl, holder = holder, left = ttl }
 end
 
@@ -149,15 +150,19 @@ end
 -- stands on it; the third tells whether it is the caller's. Asked again with the same
 -- token after a lost reply it answers with the same fence and a full lease.
 local function lease_acquire(lock, fence_key, fence_ttl, token, ttl, floor, holder)
-  local held, err = lease_read(lock)
-  if err then return nil, err, false end
+  local kept, held, err = redis.call('MGET', lock, fence_key), nil, nil
+  if kept[1] then
+    held, err = lease_of(lock, kept[1])
+    if err then return nil, err, false end
+    lease_step(lock, held)
+  end
   if held and held.token == token then
     redis.call('PEXPIRE', lock, ms(held.ttl)) -- Renew may have given it another length since
     held.left = held.ttl
     return held, nil, true
   end
   if held then return held, nil, false end
-  held, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder)
+  held, err = lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder, kept[2])
   return held, err, held ~= nil
 end
 
@@ -190,7 +195,8 @@ local function lease_resize(lock, token, ttl)
   return true
 end
 
--- lease_release deletes the caller's own lease and nobody else's. True if it was there.
+-- lease_release deletes the caller's own lease and nobody else's. True if it was there; the third
+-- value tells whether somebody waits for it.
 local function lease_release(lock, token)
   local v = redis.pcall('GET', lock)
   if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then
@@ -199,21 +205,14 @@ local function lease_release(lock, token)
     end
     return false
   end
-  return redis.call('DEL', lock) == 1
+  return redis.call('DEL', lock) == 1, nil, string.sub(v, -1) == WANTED
 end
 
--- lease_wanted notes that somebody waits for a lock, so that its release is told. Nothing hangs on
--- the note: a server that has no room for it, and a key of another type, stay as they are.
-local function lease_wanted(wait, left)
-  if type(redis.pcall('STRLEN', wait)) == 'number' then
-    redis.pcall('SET', wait, '1', 'PX', ms(left + 1000))
-  end
-end
-
--- lease_freed tells whoever waits for a lock that it is free. Publishing may be forbidden to this
--- user: a hint must not undo what was written.
-local function lease_freed(wait, channel, message)
-  if type(redis.pcall('GETDEL', wait)) == 'string' then
-    redis.pcall('PUBLISH', channel, message)
+-- lease_wanted notes on a lock that somebody waits for it, so that its release is told. Nothing hangs
+-- on the note: a server that has no room for it does without.
+local function lease_wanted(lock)
+  local v = redis.pcall('GET', lock)
+  if type(v) == 'string' and string.sub(v, -1) ~= WANTED then
+    redis.pcall('SET', lock, v .. WANTED, 'KEEPTTL')
   end
 end

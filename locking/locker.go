@@ -30,6 +30,10 @@ type Locker struct {
 	queues queues
 	hints  hints
 
+	requests requests
+
+	sent struct{ ttl, fenceTTL, holder any } // what every acquisition sends, as it is sent
+
 	acquire, renew, resize, release, query, take *Script
 
 	closing context.Context // ends when Close is called
@@ -92,9 +96,10 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		}
 	}
 	if !opt.ShareClient {
-		l.client, l.own = dedicated(client, opt.CallTimeout, opt.TTL)
+		l.client, l.own = dedicated(client, opt.CallTimeout, opt.TTL, &l.requests)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
+	l.sent.ttl, l.sent.fenceTTL, l.sent.holder = wireMillis(opt.TTL), wireMillis(opt.FenceTTL), opt.Holder
 	l.hints = hints{locker: l, wanted: map[string]*queue{}, changed: make(chan struct{}, 1)}
 	return l, nil
 }
@@ -147,6 +152,7 @@ func (l *Locker) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	l.cancel()
+	l.requests.leaveAll()
 	err := l.keeper.Close()
 	l.wg.Wait()
 	if first && l.own {

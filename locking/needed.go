@@ -2,6 +2,7 @@ package locking
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,8 +23,8 @@ func needed(prelude, body string) string {
 	definitions := strings.Split("\n"+prelude, "\nlocal ")[1:]
 	used := namesIn(body)
 	kept := make([]string, 0, len(definitions))
-	for i := len(definitions) - 1; i >= 0; i-- {
-		text := "local " + luaComment.ReplaceAllString(definitions[i], "")
+	for _, definition := range slices.Backward(definitions) {
+		text := "local " + luaComment.ReplaceAllString(definition, "")
 		defines := luaName.FindAllString(luaDefines.FindStringSubmatch(text)[1], -1)
 		for _, name := range defines {
 			if used[name] {
@@ -36,8 +37,8 @@ func needed(prelude, body string) string {
 		}
 	}
 	var b strings.Builder
-	for i := len(kept) - 1; i >= 0; i-- {
-		b.WriteString(strings.TrimRight(kept[i], " \n"))
+	for _, text := range slices.Backward(kept) {
+		b.WriteString(strings.TrimRight(text, " \n"))
 		b.WriteByte('\n')
 	}
 	return b.String()

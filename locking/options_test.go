@@ -115,7 +115,7 @@ func TestProperty40_TTLsAreRoundedUpOnTheWireAndDownHere(t *testing.T) {
 				l := newLocker(t, p.Client(), Options{TTL: c.ttl, CallTimeout: time.Second, Boottime: stopped})
 				_, _ = l.TryAcquire(t.Context(), "report")
 				sent := p.Commands(Evalsha(l))
-				if got := sent[0][7]; got != strconv.FormatInt(c.wire, 10) {
+				if got := sent[0][6]; got != strconv.FormatInt(c.wire, 10) {
 					t.Errorf("ttl on the wire: got %s, want %d", got, c.wire)
 				}
 			})

@@ -81,15 +81,16 @@ func (h *home) free(ctx context.Context, l *Lease) (deleted bool, err error) {
 	if left := l.Remaining(); left > 0 {
 		timeout = min(timeout, left)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	began := time.Now()
 	for wait := replayAfter; ; wait *= 2 {
-		deleted, err = h.locker.giveUp(ctx, h.keys, l.grant.Token, h.keep(l), timeout)
+		deleted, err = h.locker.giveUp(ctx, h.keys, l.grant.Token, h.keep(l), timeout-time.Since(began))
 		if err == nil || !errors.Is(err, ErrUnavailable) {
 			return deleted, err
 		}
 		h.unanswered = h.unanswered || !isCertain(err)
-		if !sleep(wait, ctx.Done(), h.locker.closing.Done()) {
+		rest := timeout - time.Since(began)
+		if !sleep(min(wait, rest), h.locker.closing.Done(), nil) || wait >= rest {
 			if h.keep(l) == 0 {
 				h.locker.takeBack(ctx, h.keys, l.grant.Token, 0)
 			}
@@ -121,12 +122,12 @@ func (l *Locker) deleteOwn(ctx context.Context, keys lockKeys, token Token, time
 
 // giveUp sends one compare-and-delete, or with keep above 0 leaves the lock to expire then.
 func (l *Locker) giveUp(ctx context.Context, keys lockKeys, token Token, keep, timeout time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := l.within(ctx, timeout)
 	defer cancel()
 	after := int64(0)
 	if keep > 0 {
 		after = wireMillis(keep)
 	}
-	v, err := l.release.Run(ctx, l.client, []string{keys.lock, keys.wait}, token.Reveal(), after)
+	v, err := l.release.Run(ctx, l.client, []string{keys.lock}, token.Reveal(), after)
 	return readYes(Reply{Value: v, Err: err})
 }

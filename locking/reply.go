@@ -32,7 +32,8 @@ func readLock(r Reply) (lockReply, error) {
 	if !ok || len(fields) != 2 && len(fields) != 4 {
 		return lockReply{}, unexpected(r.Value)
 	}
-	text := make([]string, len(fields))
+	var room [4]string
+	text := room[:len(fields)]
 	for i, f := range fields {
 		if text[i], ok = f.(string); !ok {
 			return lockReply{}, unexpected(r.Value)

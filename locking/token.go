@@ -10,6 +10,9 @@ import (
 // redacted is all that a Token shows of itself.
 const redacted = "[ownership token]"
 
+// tokenDigits is the length of a token.
+const tokenDigits = 32
+
 // Token is the ownership token of one grant: whoever knows it can renew and release the
 // lease. So it is a secret of its holder, and never printed: every way in which fmt, slog
 // and encoding/json show a value shows a placeholder instead. It is not the fencing token,
@@ -20,7 +23,7 @@ type Token string
 // which is what the prelude accepts. A token is made for one acquisition and never used
 // again, except to repeat a question whose answer did not arrive.
 func NewToken() Token {
-	var b [16]byte
+	var b [tokenDigits / 2]byte
 	_, _ = rand.Read(b[:]) // never fails, it ends the program: see crypto/rand
 	return Token(hex.EncodeToString(b[:]))
 }

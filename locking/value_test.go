@@ -75,9 +75,6 @@ func TestValue_TakeExtendQueryRelease(t *testing.T) {
 		if next, err := l.TakeValue(ctx, "job", "order 18", time.Second); err != nil || next <= first {
 			t.Errorf("TakeValue: got %d, %v, want more than %d", next, err, first)
 		}
-		if n := do(t, c, "EXISTS", "rota:lock:{job}:wait"); n != int64(0) {
-			t.Error("somebody is noted as waiting")
-		}
 	})
 }
 
@@ -196,7 +193,7 @@ func TestRenew_ARepeatedAcquireKeepsTheLength(t *testing.T) {
 		if err := lease.Renew(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.acquire.Run(t.Context(), c, []string{"rota:lock:{job}", "rota:lock:{job}:fence", "rota:lock:{job}:wait"},
+		if _, err := l.acquire.Run(t.Context(), c, []string{"rota:lock:{job}", "rota:lock:{job}:fence"},
 			lease.grant.Token.Reveal(), 1000, 0, 60000, "one"); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ import (
 //
 // The errors are those of [Locker.TryAcquire] but for [ErrHeld] and [ErrUnavailable], which are
 // waited out: when ctx ends first, the error is its cause, with the last of those joined to it.
-// A caller that leaves leaves nothing behind but the note that somebody waits, which expires.
+// A caller that leaves leaves nothing behind, but on the lease that it waited for the note that
+// somebody does.
 func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	keys, err := l.names.keys(name)
 	if err != nil {
@@ -28,7 +29,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	q := l.queues.join(name)
 	defer func() {
 		if l.queues.leave(name, q) {
-			l.hints.unwant(keys.wait, q)
+			l.hints.unwant(keys.freed(), q)
 		}
 	}()
 	select {
@@ -54,7 +55,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 			return stop(ErrClosed)
 		case isHeld:
 			fails, wait = 0, l.opt.backoff(held.Remaining)
-			l.hints.want(keys.wait, q)
+			l.hints.want(keys.freed(), q)
 		case errors.Is(err, ErrUnavailable):
 			fails++
 			wait = l.opt.backoff(l.opt.MinBackoff << min(fails, 16))

@@ -140,7 +140,9 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	ttl := r.grant.Claim.TTL
 	s.disown(r, told)
 	for {
-		left := min(s.opt.LossGrace-s.keeper.Now().Sub(told), r.lease.Remaining()-killMargin(ttl))
+		// Not by what remains of the lease, which is nothing once it was refused. The later clock counts.
+		now := s.keeper.Now()
+		left := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-killMargin(ttl))
 		if left <= 0 {
 			close(r.kill)
 			return

@@ -64,16 +64,21 @@ func TestScheduler_DeadlinesFollowTheLease(t *testing.T) {
 	})
 }
 
-// A refused renewal leaves no more than the loss grace, from now.
+// A refused renewal leaves no more than the loss grace, from now, and no less: neither by the deadlines nor
+// by the Kill channel.
 func TestScheduler_DeadlinesAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		runs := make(chan jobs.Run, 1)
+		killed := make(chan time.Duration, 1)
 		j := job(t, "work", "0 * * * *", jobs.Func(func(ctx context.Context, run jobs.Run) error {
 			runs <- run
 			<-ctx.Done()
+			told := time.Now()
 			time.Sleep(200 * time.Millisecond)
 			runs <- run
+			<-run.Kill
+			killed <- time.Since(told)
 			return nil
 		}))
 		var opt Options
@@ -84,6 +89,9 @@ func TestScheduler_DeadlinesAfterARefusal(t *testing.T) {
 		term, kill, _ := (<-runs).Deadlines.At()
 		if now := opt.Boottime(); now-term != 200*time.Millisecond || kill-term != opt.LossGrace {
 			t.Errorf("200 ms after the refusal: SIGTERM %s ago, SIGKILL %s after it; want 200ms and %s", now-term, kill-term, opt.LossGrace)
+		}
+		if after := <-killed; after != opt.LossGrace {
+			t.Errorf("Kill was closed %s after the refusal was told, want %s", after, opt.LossGrace)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -160,11 +161,13 @@ func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time
 	}
 }
 
-// callHandler keeps a panic of a handler to its run. [jobs.Func] does better: it has the stack.
+// callHandler keeps a panic of a handler to its run, as [jobs.Func] does for functions: what it was is the
+// reason, and its stack goes where the run's output goes.
 func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = jobs.Result{Outcome: jobs.Failed, Reason: fmt.Sprintf("the handler panicked: %v", p)}
+			res = jobs.Result{Outcome: jobs.Failed, Reason: fmt.Sprintf("panic: %v", p)}
+			_, _ = fmt.Fprintf(run.Output, "panic: %v\n\n%s", p, debug.Stack())
 		}
 		if res.Ended.IsZero() {
 			res.Ended = time.Now()
@@ -178,6 +181,7 @@ func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
 	e := ledger.Ending{
 		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
+		CPU: res.CPU, PeakMemoryBytes: res.PeakMemoryBytes,
 	}
 	if output.Total() > 0 {
 		e.Output = output.Bytes()

@@ -26,8 +26,8 @@ func table(dir string) []byte {
 }
 
 // memory runs a daemon for a while and returns its warden's resident memory in MiB: all of it, and the
-// part that is no file.
-func memory(tb testing.TB, busy time.Duration) (all, own float64) {
+// part that is no file. attr says which cgroup it is in, nil: this process' own.
+func memory(tb testing.TB, busy time.Duration, attr *syscall.SysProcAttr) (all, own float64) {
 	tb.Helper()
 	dir := tb.TempDir()
 	bin := filepath.Join(dir, "rota")
@@ -42,6 +42,7 @@ func memory(tb testing.TB, busy time.Duration) (all, own float64) {
 	}
 	daemon := exec.CommandContext(tb.Context(), bin, "run", "-c", path)
 	daemon.Env = []string{"PATH=" + os.Getenv("PATH")} // no GOGC, GODEBUG or GOMEMLIMIT of whoever measures
+	daemon.SysProcAttr = attr
 	if err := daemon.Start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -86,23 +87,39 @@ func field(status []byte, name string) float64 {
 	return 0
 }
 
-// A warden under load stays below 15 MiB.
+// A warden under load stays below 15 MiB, also when it makes a cgroup for each run, which takes root.
 func TestMemory_StaysSmall(t *testing.T) {
-	all, own := memory(t, 8*time.Second)
-	t.Logf("%.1f MiB at most, of it %.1f not shared", all, own)
-	if all == 0 {
-		t.Fatal("no warden was seen: nothing was measured")
-	}
-	if all >= 15 {
-		t.Errorf("resident memory of the warden: %.1f MiB, want under 15", all)
+	for name, cgroups := range map[string]bool{"without cgroups": false, "with cgroups": true} {
+		t.Run(name, func(t *testing.T) {
+			var attr *syscall.SysProcAttr
+			if cgroups {
+				attr = in(t, delegate(t))
+			}
+			all, own := memory(t, 8*time.Second, attr)
+			t.Logf("%.1f MiB at most, of it %.1f not shared", all, own)
+			if all == 0 {
+				t.Fatal("no warden was seen: nothing was measured")
+			}
+			if all >= 15 {
+				t.Errorf("resident memory of the warden: %.1f MiB, want under 15", all)
+			}
+		})
 	}
 }
 
 func BenchmarkMemory(b *testing.B) {
-	for b.Loop() {
-		all, own := memory(b, 60*time.Second)
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(all, "MiB-rss")
-		b.ReportMetric(own, "MiB-anon")
+	for name, cgroups := range map[string]bool{"without_cgroups": false, "with_cgroups": true} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				var attr *syscall.SysProcAttr
+				if cgroups {
+					attr = in(b, delegate(b))
+				}
+				all, own := memory(b, 60*time.Second, attr)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(all, "MiB-rss")
+				b.ReportMetric(own, "MiB-anon")
+			}
+		})
 	}
 }

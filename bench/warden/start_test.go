@@ -3,7 +3,10 @@
 package warden
 
 import (
+	"bytes"
 	"crypto/rand"
+	"errors"
+	"log/slog"
 	"os"
 	"syscall"
 	"testing"
@@ -25,14 +28,20 @@ func TestMain(m *testing.M) {
 // lines are the ways to run /bin/true that are compared. Each returns how long it took until exec was
 // done, and until the program had ended.
 type lines struct {
-	tb     testing.TB
-	env    []string
-	null   *os.File
-	warden *jobs.Warden
+	tb       testing.TB
+	env      []string
+	null     *os.File
+	warden   *jobs.Warden
+	confined *jobs.Warden // that gives each run a cgroup
 }
 
 func newLines(tb testing.TB) *lines {
 	tb.Helper()
+	enter(tb, delegate(tb))
+	confined, err := jobs.StartWarden(jobs.WardenOptions{Cgroups: true, Logger: mustHaveCgroups(tb)})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	w, err := jobs.StartWarden(jobs.WardenOptions{})
 	if err != nil {
 		tb.Fatal(err)
@@ -43,12 +52,31 @@ func newLines(tb testing.TB) *lines {
 	}
 	tb.Cleanup(func() {
 		null.Close()
-		if err := w.Close(); err != nil {
+		if err := errors.Join(w.Close(), confined.Close()); err != nil {
 			tb.Error(err)
 		}
 	})
-	return &lines{tb: tb, env: jobs.BaseEnv(nil, "", nil, map[string]string{"LEVEL": "9"}), null: null, warden: w}
+	return &lines{
+		tb: tb, env: append(jobs.BaseEnv(nil, "", nil), "LEVEL=9"), null: null,
+		warden: w, confined: confined,
+	}
 }
+
+// mustHaveCgroups is a log in which nothing may be amiss: a run without a cgroup would be measured as one
+// that has it.
+func mustHaveCgroups(tb testing.TB) *slog.Logger {
+	tb.Helper()
+	return slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+		if !bytes.Contains(line, []byte("runs get cgroups")) {
+			tb.Errorf("%s", line)
+		}
+		return len(line), nil
+	}), nil))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // bare is a fork and exec, and nothing else.
 func (l *lines) bare() (start, all time.Duration) {
@@ -80,7 +108,8 @@ func (l *lines) run(w *jobs.Warden) (start, all time.Duration) {
 }
 
 // A run's start through the warden against a bare fork and exec of the same program, and the whole of
-// it, until everything is gone. x-here is a start without a warden.
+// it, until everything is gone. x-cgroup is the same with a cgroup for each run, x-here a start without a
+// warden. It needs root, for the cgroups.
 func BenchmarkStart(b *testing.B) {
 	l := newLines(b)
 	side := func(do func() (start, all time.Duration), whole *[]time.Duration) sample.Side {
@@ -91,17 +120,21 @@ func BenchmarkStart(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		var bareAll, wardenAll, hereAll []time.Duration
+		var bareAll, wardenAll, confinedAll, hereAll []time.Duration
 		t := sample.Interleave(rounds,
 			side(l.bare, &bareAll),
 			side(func() (start, all time.Duration) { return l.run(l.warden) }, &wardenAll),
-			side(func() (start, all time.Duration) { return l.run(nil) }, &hereAll))
+			side(func() (start, all time.Duration) { return l.run(nil) }, &hereAll),
+			side(func() (start, all time.Duration) { return l.run(l.confined) }, &confinedAll))
 		sample.Compare(t[1], t[0]).Report(b, "x-bare")
+		sample.Compare(t[3], t[0]).Report(b, "x-cgroup")
+		b.ReportMetric(sample.Compare(confinedAll, bareAll).Of, "x-whole-cgroup")
 		b.ReportMetric(sample.Compare(t[2], t[0]).Of, "x-here")
 		b.ReportMetric(sample.Compare(wardenAll, bareAll).Of, "x-whole")
 		b.ReportMetric(sample.Compare(hereAll, bareAll).Of, "x-whole-here")
 		b.ReportMetric(sample.Micros(sample.Median(t[0])), "µs-bare")
 		b.ReportMetric(sample.Micros(sample.Median(t[1])), "µs-start")
+		b.ReportMetric(sample.Micros(sample.Median(t[3])), "µs-cgroup")
 		b.ReportMetric(sample.Micros(sample.Median(wardenAll)), "µs-whole")
 	}
 }

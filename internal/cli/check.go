@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rota/internal/config"
+	"rota/jobs"
 	"rota/scheduler"
 )
 
@@ -21,9 +22,11 @@ func (a *app) checkCmd() *cobra.Command {
 		Long: `Check the config and every file that it includes.
 
 A valid one is summed up, file by file; what is allowed and probably not meant goes to standard
-error as warnings. Everything that is wrong with an invalid one is printed at once, a line each
-that an editor can follow, file:line: key: problem, and the exit code is 2. Nothing outside the files is asked: not Redis,
-and not the file system whether a program exists.`,
+error as warnings, and so do limits that this machine could not set, whatever the daemon was given.
+Everything that is wrong with an invalid one is printed at once, a line each that an editor can
+follow, file:line: key: problem, and the exit code is 2. Redis is not asked, nor the file system
+whether a program exists; but the users, groups and env_files of the jobs that this host may run are
+looked for.`,
 		Example: `  rota check -c rota.toml && systemctl reload rota`,
 		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
@@ -41,11 +44,33 @@ and not the file system whether a program exists.`,
 			for _, w := range cfg.Warnings {
 				a.note("warning: %s", plain(w))
 			}
+			a.noteLacks(cfg)
 			return a.sumUp(cfg)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one object: ok, faults, warnings and what was found")
 	return c
+}
+
+// noteLacks warns of limits that no daemon on this machine can set. Which of them the daemon of this
+// host can set it says itself, when it starts: a check runs in another cgroup than the daemon.
+func (a *app) noteLacks(c *config.Config) {
+	lacks := c.Lacks(jobs.Limits.Unsupported)
+	for _, l := range lacks {
+		a.note("warning: %s", lackText(l))
+	}
+	if len(lacks) > 0 {
+		a.hint("limits take cgroup v2; docs/operations.md has what to set up")
+	}
+}
+
+// lackText is a limit that does not hold, and for whom.
+func lackText(l config.Lack) string {
+	text := l.What + ", so " + l.Jobs[0]
+	if more := len(l.Jobs) - 1; more > 0 {
+		return text + " and " + count(more, "other job", "other jobs") + " run without it here"
+	}
+	return text + " runs without it here"
 }
 
 // printFaults prints what is wrong with a config: that is the answer of the check, and in the form
@@ -119,6 +144,9 @@ func (a *app) checkJSON(path string) error {
 	case err == nil:
 		out.OK, out.Table = true, cfg.TableHash()
 		out.Warnings = append(out.Warnings, cfg.Warnings...)
+		for _, l := range cfg.Lacks(jobs.Limits.Unsupported) {
+			out.Warnings = append(out.Warnings, lackText(l))
+		}
 		out.Files = append(out.Files, cfg.Files...)
 		for _, j := range cfg.Jobs {
 			out.Jobs = append(out.Jobs, j.Name)

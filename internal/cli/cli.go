@@ -94,7 +94,7 @@ output, everything else to standard error. NO_COLOR is honoured.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
-		a.triggerCmd(), a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.drainCmd(), a.resetCmd(), a.demoCmd(), a.versionCmd())
+		a.triggerCmd(), a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.drainCmd(), a.resetCmd(), a.locksCmd(), a.unlockCmd(), a.demoCmd(), a.drillCmd(), a.drillWorkerCmd(), a.versionCmd())
 	for _, c := range root.Commands() {
 		c.Args = asUsage(c.Args)
 	}

@@ -37,8 +37,10 @@ func (a *app) historyCmd() *cobra.Command {
 		Short: "List runs, skips and misses, newest first",
 		Long: `List runs, skips and misses of all jobs, or of one, newest first.
 
-LAG is how late a run was won after its tick, TOOK how long it lasted. Ticks that nobody ran, one
-after the other, are one line. A time T is RFC 3339, as 2026-11-29T02:00:00Z, or a duration: that
+LAG is how late a run was won after its tick, TOOK how long it lasted. CPU is the processor time that
+all its processes used together, MEM the most memory at a time, page cache included, where the host has
+cgroups with a memory controller; elsewhere that of the largest process. Ticks that nobody ran, one after
+the other, are one line. A time T is RFC 3339, as 2026-11-29T02:00:00Z, or a duration: that
 long ago, as 90m or 14d. A job that is in the ledger and not in the table any more can be named.
 One that runs on every host is JOB@HOST on each; JOB alone is all hosts that are there.
 
@@ -103,7 +105,7 @@ func (a *app) history(ctx context.Context, args []string, f historyFlags) error 
 
 // historyTable prints entries for people, of one job without the column that would say so.
 func (a *app) historyTable(entries []ledger.Entry, now time.Time, one bool) error {
-	header := []string{"TICK", "", "JOB", "OUTCOME", "HOST", "TOKEN", "LAG", "TOOK", "RUN", "REASON"}
+	header := []string{"TICK", "", "JOB", "OUTCOME", "HOST", "TOKEN", "LAG", "TOOK", "CPU", "MEM", "RUN", "REASON"}
 	if one {
 		header = slices.Delete(header, 2, 3)
 	}
@@ -112,7 +114,7 @@ func (a *app) historyTable(entries []ledger.Entry, now time.Time, one bool) erro
 		e := &entries[i]
 		row := []string{
 			clock(e.Tick, now), since(e.Tick, now), e.Job, e.Outcome, orDash(e.Host), tokenOf(e),
-			lagOf(e), tookOf(e), orDash(e.Run), reasonOf(e, now),
+			lagOf(e), tookOf(e), cpuOf(e), memoryOf(e), orDash(e.Run), reasonOf(e, now),
 		}
 		if one {
 			row = slices.Delete(row, 2, 3)

@@ -71,6 +71,20 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// size is a number of bytes to two digits at least, in the units of the config.
+func size(bytes int64) string {
+	n, unit := float64(bytes)/1024, "KiB"
+	for _, next := range []string{"MiB", "GiB"} {
+		if n >= 1024 {
+			n, unit = n/1024, next
+		}
+	}
+	if n < 10 {
+		return strconv.FormatFloat(n, 'f', 1, 64) + unit
+	}
+	return strconv.FormatFloat(n, 'f', 0, 64) + unit
+}
+
 // The parts of an entry as cells of a table; "-" is none.
 
 func lagOf(e *ledger.Entry) string {
@@ -85,6 +99,20 @@ func tookOf(e *ledger.Entry) string {
 		return "-"
 	}
 	return took(e.Ended.Sub(e.Started))
+}
+
+func cpuOf(e *ledger.Entry) string {
+	if e.CPU == 0 {
+		return "-"
+	}
+	return took(e.CPU.Round(time.Millisecond))
+}
+
+func memoryOf(e *ledger.Entry) string {
+	if e.PeakMemoryBytes == 0 {
+		return "-"
+	}
+	return size(e.PeakMemoryBytes)
 }
 
 func tokenOf(e *ledger.Entry) string {

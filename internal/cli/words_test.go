@@ -58,6 +58,17 @@ func TestWords_ClockSaysNoMoreThanIsNeeded(t *testing.T) {
 	}
 }
 
+func TestWords_Size(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		1: "0.0KiB", 1024: "1.0KiB", 10 << 10: "10KiB", 1000 << 10: "1000KiB", 1536 << 10: "1.5MiB",
+		512 << 20: "512MiB", 3 << 29: "1.5GiB", 4 << 40: "4096GiB",
+	} {
+		if got := size(bytes); got != want {
+			t.Errorf("size(%d) = %q, want %q", bytes, got, want)
+		}
+	}
+}
+
 func TestWords_Took(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                                     "0ms",

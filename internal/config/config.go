@@ -8,8 +8,10 @@
 // is neither left out silently nor hides the next.
 //
 // What is checked is what can be told from the files alone: no address is resolved, no program
-// or directory of a job is looked for, Redis is not asked. What is read besides are the files that
-// [redis] names: passwords and certificates.
+// or directory of a job is looked for, Redis is not asked. Other things are read too: the passwords and
+// certificates that [redis] names, and of the jobs that this host may run the accounts that they name, and
+// env_file.
+// A typing error there would else be found at night, by the run.
 //
 // # Names and places
 //
@@ -41,6 +43,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"rota/jobs"
 )
 
 // Config is a checked config. Nobody changes it once [Load] has returned it, so that several
@@ -161,7 +165,10 @@ func Find(flag string) string {
 // What it returns is the table as it stood at one moment, see "Writers" above. It waits for
 // that up to about 2 s, in the caller's goroutine, and keeps nothing.
 func Load(path string) (*Config, error) {
-	return load(path, environment{hostname: os.Hostname, getenv: os.Getenv, lease: readLease})
+	return load(path, environment{
+		hostname: os.Hostname, getenv: os.Getenv, lease: readLease,
+		account: lookUp, become: (*jobs.Account).MayBecome, nice: jobs.MayNice,
+	})
 }
 
 // environment is what a config depends on besides its files.
@@ -169,4 +176,8 @@ type environment struct {
 	hostname func() (string, error)
 	getenv   func(string) string
 	lease    func(*os.File) (release func(), err error)
+
+	account func(user, group string) (*jobs.Account, error)
+	become  func(*jobs.Account) error
+	nice    func(int) error
 }

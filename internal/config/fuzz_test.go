@@ -38,7 +38,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := newLoader(plain()).build("rota.toml", text, info)
 		if err == nil {
-			if table := c.Table(nil); len(table) != len(c.Jobs) || c.TableHash() == "" {
+			if table := c.Table(t.Context(), nil); len(table) != len(c.Jobs) || c.TableHash() == "" {
 				t.Errorf("build = a config of %d jobs and a table of %d", len(c.Jobs), len(table))
 			}
 			return

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"rota/jobs"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
@@ -24,7 +26,21 @@ func plain() environment {
 		hostname: func() (string, error) { return "testhost", nil },
 		getenv:   func(string) string { return "" },
 		lease:    readLease,
+		account:  knownAccount,
+		become:   func(*jobs.Account) error { return nil },
+		nice:     func(int) error { return nil },
 	}
+}
+
+// knownAccount knows one user and one group.
+func knownAccount(user, group string) (*jobs.Account, error) {
+	if user != "" && user != "report" {
+		return nil, &jobs.UnknownError{Kind: "user", Name: user}
+	}
+	if group != "" && group != "adm" {
+		return nil, &jobs.UnknownError{Kind: "group", Name: group}
+	}
+	return &jobs.Account{Name: user, UID: 990, GID: 4}, nil
 }
 
 // TestLoad_Faults holds what is said of each file in testdata/bad, byte for byte.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/BurntSushi/toml"
+
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/schedule"
@@ -26,7 +28,12 @@ type Job struct {
 	Shell   string            // a line for /bin/sh -c; "" if Command or Request is set
 	Request *Request          // nil if Command or Shell is set
 	Env     map[string]string // its own variables: those of [defaults] and env; never ROTA_*
+	EnvFile string            // absolute, with more of them, read when a run starts; "": none
 	Dir     string            // absolute; it need not exist
+	User    string            // whom it runs as, a name or a number; "": as the daemon
+	Group   string            // likewise; "": the user's
+	Umask   *int              // 0 to 0777; nil: the daemon's
+	Nice    *int              // -20 to 19; nil: the daemon's
 
 	Timeout       time.Duration // of one run, all its attempts together; 0: none
 	KillGrace     time.Duration // between SIGTERM and SIGKILL; 0: none
@@ -96,10 +103,25 @@ func (l *loader) finishJob(f found) Job {
 		}
 	}
 	l.finishRequest(f, &j, keys)
+	l.finishAccount(f, &j)
+	l.finishEnvFile(f, &j)
 	l.finishRetries(f, &j)
 	l.finishSchedule(f, &j)
 	l.finishPolicies(f, &j)
 	return j
+}
+
+// placeOf is where a job's value stands: in its own table, or in [defaults].
+func (l *loader) placeOf(f found, name string) place {
+	if _, own := f.values[name]; own {
+		return f.at.in(name)
+	}
+	return place{rep: f.at.rep, src: l.main, path: []string{"defaults", name}}
+}
+
+// blames tells whether something was said of that value already.
+func (l *loader) blames(f found, name string) bool {
+	return l.rep.blames(toml.Key(l.placeOf(f, name).path).String())
 }
 
 // finishSchedule parses the schedule in its zone. A zone that is wrong was reported where it

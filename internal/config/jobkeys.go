@@ -24,15 +24,15 @@ func jobKeys(j *Job) []key {
 		word("scope", scheduler.ScopeOnce, &j.Scope, scheduler.ScopeOnce, scheduler.ScopeHost),
 		texts("hosts", &j.Hosts, checkName),
 
-		// Whether files and directories exist is no matter here: they may be mounted later, and the
-		// run that does not find them says so.
+		// Whether programs and directories exist is no matter here: they may be mounted later, and the
+		// run that does not find them says so. Accounts and env_file are looked at, see [loader.finishAccount].
 		environ("env", &j.Env),
-		none(text("env_file", "", new(string), checkAbsolute)),
+		text("env_file", "", &j.EnvFile, unlessEmpty(checkAbsolute)),
 		text("dir", "/", &j.Dir, checkAbsolute),
-		none(text("user", "", new(string))),
-		none(text("group", "", new(string))),
-		none(text("umask", "", new(string), checkUmask)),
-		none(count("nice", 0, -20, 19, new(int))),
+		text("user", "", &j.User, unlessEmpty(checkAccount)),
+		text("group", "", &j.Group, unlessEmpty(checkAccount)),
+		umask("umask", &j.Umask),
+		optional(&j.Nice, func(n *int) key { return none(count("nice", 0, -20, 19, n)) }),
 		none(table("limits",
 			// Less memory than a mebibyte is the slip of a unit. The most are a pebibyte, 8192 CPUs, which is
 			// the most that a kernel is built for, and PID_MAX_LIMIT of proc(5).

@@ -156,6 +156,21 @@ func count(name string, def, least, most int64, dst *int) key {
 	}}
 }
 
+// optional is a key whose absence means something else than any of its values.
+func optional[T any](dst **T, of func(*T) key) key {
+	var v T
+	k := of(&v)
+	plain := k.set
+	k.set = func(at place, value any) bool {
+		fine := plain(at, value)
+		if fine {
+			*dst = new(v)
+		}
+		return fine
+	}
+	return k
+}
+
 // codes is an array of integers between least and most. An empty one is refused: nobody means
 // that nothing ever succeeds.
 func codes(name string, def []any, least, most int64, dst *[]int) key {

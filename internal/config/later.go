@@ -12,14 +12,8 @@ func later() []string {
 
 		"notify",
 
-		"jobs.env_file",
-		"jobs.user",
-		"jobs.group",
-		"jobs.umask",
-		"jobs.nice",
 		"jobs.expect_within",
 		"jobs.ping",
-		"jobs.limits",
 		"jobs.notify",
 		"jobs.notify_on",
 	}

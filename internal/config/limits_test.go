@@ -21,43 +21,31 @@ func TestPercent_Values(t *testing.T) {
 	}
 }
 
-// A job's own limits win over those of [defaults], one by one.
-func TestLimits_ReachTheJob(t *testing.T) {
+// A job's own limits win over those of [defaults], one by one, and come to its command.
+func TestLimits_ReachTheCommand(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		defaults, own map[string]any
-		want          jobs.Limits
+		name, defaults, own string
+		want                jobs.Limits
 	}{
-		{"none", nil, nil, jobs.Limits{}},
+		{"none", "", "", jobs.Limits{}},
 		{
-			"own", nil,
-			map[string]any{"memory": "512MiB", "cpu": "50%", "tasks": int64(64)},
+			"own", "", `limits = { memory = "512MiB", cpu = "50%", tasks = 64 }`,
 			jobs.Limits{MemoryBytes: 512 << 20, CPUPercent: 50, Tasks: 64},
 		},
 		{
-			"from defaults",
-			map[string]any{"memory": "1GiB", "tasks": int64(8)},
-			nil,
+			"from defaults", `limits = { memory = "1GiB", tasks = 8 }`, "",
 			jobs.Limits{MemoryBytes: 1 << 30, Tasks: 8},
 		},
 		{
-			"both",
-			map[string]any{"memory": "1GiB", "cpu": "200%"},
-			map[string]any{"cpu": "10%"},
+			"both", `limits = { memory = "1GiB", cpu = "200%" }`, `limits = { cpu = "10%" }`,
 			jobs.Limits{MemoryBytes: 1 << 30, CPUPercent: 10},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var j Job
-			for _, k := range jobKeys(&j) {
-				for _, values := range []map[string]any{c.defaults, c.own} {
-					if k.name == "limits" && values != nil && !k.set(place{src: &source{}}, values) {
-						t.Errorf("limits = %v is refused", values)
-					}
-				}
-			}
-			if j.Limits != c.want {
-				t.Errorf("Limits = %+v, want %+v", j.Limits, c.want)
+			cfg := mustLoad(t, "[defaults]\n"+c.defaults+"\n[jobs.a]\nschedule = \"0 2 * * *\"\ncommand = [\"true\"]\n"+c.own+"\n")
+			command, ok := cfg.Table(t.Context(), nil)[0].Handler.(jobs.Command)
+			if !ok || command.Limits != c.want || cfg.Jobs[0].Limits != c.want {
+				t.Errorf("the limits of the job and its command = %+v, %+v; want %+v", cfg.Jobs[0].Limits, command.Limits, c.want)
 			}
 		})
 	}

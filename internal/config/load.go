@@ -27,6 +27,9 @@ type loader struct {
 	named    map[string]place         // of the jobs, by name
 	folded   map[string]place         // and by name in lower case
 	gaps     map[string]time.Duration // the smallest, by schedule
+	accounts map[[2]string]error      // what is wrong with a user and a group, as they are asked for
+
+	unanswered error // by a directory service, in time
 
 	// What is said of Redis, before it is put together.
 	url, redisPassword, passwordFile, sentinelPasswordFile string
@@ -43,7 +46,7 @@ type found struct {
 func newLoader(env environment) *loader {
 	return &loader{
 		env: env, files: newFiles(env.lease), cfg: new(Config),
-		named: map[string]place{}, folded: map[string]place{}, gaps: map[string]time.Duration{},
+		named: map[string]place{}, folded: map[string]place{}, gaps: map[string]time.Duration{}, accounts: map[[2]string]error{},
 	}
 }
 

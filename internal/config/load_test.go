@@ -115,7 +115,8 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 	a.Name, a.Shell = "a", "a | b"
 	b.Name, b.Timezone, b.Enabled = "b", "America/New_York", false
 	b.Command, b.Dir, b.Timeout, b.KillGrace = []string{"report", "--full"}, "/srv", 90*time.Second, 2*time.Second
-	b.Env = map[string]string{"A": "default", "B": "own", "C": "own"}
+	b.Env, b.EnvFile = map[string]string{"A": "default", "B": "own", "C": "own"}, "/etc/rota/b.env"
+	b.User, b.Group, b.Umask, b.Nice = "report", "65534", new(0o27), new(10)
 	b.SuccessCodes, b.StartDeadline = []int{0, 3}, 5*time.Minute
 	b.Scope, b.Hosts = scheduler.ScopeHost, []string{"db", "web-1"}
 	b.Splay, b.Lock, b.Overlap, b.MaxParallel = 10*time.Minute, "db", scheduler.OverlapAllow, 3

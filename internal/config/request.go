@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"rota/jobs"
 )
 
@@ -157,7 +155,7 @@ func (l *loader) finishRetries(f found, j *Job) {
 			if _, own := f.values[name]; own {
 				at = f.at.in(name)
 			}
-			faulty = faulty || l.rep.blames("defaults."+name) || l.rep.blames(toml.Key(f.at.in(name).path).String())
+			faulty = faulty || l.blames(f, name)
 		}
 		if !faulty {
 			at.faultf("retry_backoff, %s, is longer than retry_max, %s", short(j.RetryBackoff), short(j.RetryMax))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rota/jobs"
 	"rota/scheduler/schedule"
 )
 
@@ -118,10 +119,10 @@ func checkListen(s string) problem {
 	return problem{}
 }
 
-// checkUmask takes digits as umask(1) does, as a string: TOML has no octal that begins with 0.
-func checkUmask(s string) problem {
-	if n, err := strconv.ParseUint(s, 8, 16); err != nil || n > 0o777 {
-		return problem{show(s) + " is not a mask in octal", `write it like "0027"`}
+// checkAccount is the rule of names of users and groups. Whether there are such is another question.
+func checkAccount(s string) problem {
+	if err := jobs.CheckAccountName(s); err != nil {
+		return problem{text: show(s) + " " + err.Error()}
 	}
 	return problem{}
 }

@@ -1,11 +1,12 @@
 package config
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
-	"os/user"
 	"slices"
 	"time"
 
@@ -17,17 +18,20 @@ import (
 // commands; nil is allowed, see [jobs.Command].
 //
 // The variables named by host.env_pass are read here, so that a table made later sees later
-// values. The jobs share nothing with c.
-func (c *Config) Table(warden *jobs.Warden) []scheduler.Job {
+// values. So is the account that this process runs as; ctx bounds how long that may take where a directory
+// service knows it. The jobs share nothing with c.
+func (c *Config) Table(ctx context.Context, warden *jobs.Warden) []scheduler.Job {
 	var pass []string
 	for _, name := range c.Host.EnvPass {
 		if value, ok := os.LookupEnv(name); ok {
 			pass = append(pass, name+"="+value)
 		}
 	}
-	u, err := user.Current()
+	ctx, cancel := context.WithTimeout(ctx, accountPatience)
+	defer cancel()
+	self, err := jobs.LookupAccount(ctx, "", "")
 	if err != nil {
-		u = nil // nobody has to have an account; the job goes without HOME and USER of one
+		self = nil // nobody has to have an account; the job goes without HOME and USER of one
 	}
 
 	table := make([]scheduler.Job, len(c.Jobs))
@@ -38,9 +42,16 @@ func (c *Config) Table(warden *jobs.Warden) []scheduler.Job {
 			Handler: j.handler(jobs.Command{
 				Args:         j.args(),
 				Dir:          j.Dir,
-				Env:          jobs.BaseEnv(u, j.Timezone, pass, j.Env),
+				Base:         jobs.BaseEnv(self, j.Timezone, pass),
+				EnvFile:      j.EnvFile,
+				Env:          j.env(),
+				User:         j.User,
+				Group:        j.Group,
+				Umask:        j.Umask,
+				Nice:         j.Nice,
 				KillGrace:    j.KillGrace,
 				SuccessCodes: slices.Clone(j.SuccessCodes),
+				Limits:       j.Limits,
 				Warden:       warden,
 			}),
 			Counts:        true, // all that a config can name is a program or a request
@@ -95,6 +106,13 @@ func (j *Job) Definition() string {
 		StartDeadline time.Duration `json:"start_deadline,omitzero"`
 		Again         *again        `json:"again,omitzero"`
 
+		// Of the file its name: what is in it may change from one run to the next, and differ between hosts.
+		EnvFile string `json:"env_file,omitzero"`
+		User    string `json:"user,omitzero"`
+		Group   string `json:"group,omitzero"`
+		Umask   *int   `json:"umask,omitzero"`
+		Nice    *int   `json:"nice,omitzero"`
+
 		LimitMemory int `json:"limit_memory,omitzero"`
 		LimitCPU    int `json:"limit_cpu,omitzero"`
 		LimitTasks  int `json:"limit_tasks,omitzero"`
@@ -112,6 +130,7 @@ func (j *Job) Definition() string {
 		j.Schedule.Specs(), j.Timezone, !j.Enabled,
 		j.args(), j.sent(), j.Env, j.Dir,
 		j.Timeout, j.KillGrace, j.SuccessCodes, j.StartDeadline, j.again(),
+		j.EnvFile, j.User, j.Group, j.Umask, j.Nice,
 		j.Limits.MemoryBytes, j.Limits.CPUPercent, j.Limits.Tasks,
 		j.Scope, j.Lock, j.Overlap, j.Misfire, j.OnCrash,
 		j.Splay, j.parallel(), j.Hosts,
@@ -165,6 +184,15 @@ func (j *Job) ScheduleHash() string {
 		Zone     string   `json:"zone"`
 		Disabled bool     `json:"disabled,omitzero"`
 	}{j.Schedule.Specs(), j.Timezone, !j.Enabled})
+}
+
+// env is the job's own environment, by name.
+func (j *Job) env() []string {
+	env := make([]string, 0, len(j.Env))
+	for _, name := range slices.Sorted(maps.Keys(j.Env)) {
+		env = append(env, name+"="+j.Env[name])
+	}
+	return env
 }
 
 // args is what is executed, so that a shell line and the same words as argv are one definition.

@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"os/user"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -25,8 +25,13 @@ env_pass = ["FOR_JOBS", "UNSET"]
 schedule = ["0 2 * * *", "0 3 * * *"]
 timezone = "Europe/Berlin"
 command = ["report", "--full"]
-env = { A = "1" }
+env = { B = "2", A = "1" }
+env_file = "/etc/rota/b.env"
 dir = "/srv"
+user = "report"
+group = "adm"
+umask = "0027"
+nice = -5
 timeout = "1m"
 kill_grace = "2s"
 success_codes = [0, 3]
@@ -46,19 +51,20 @@ schedule = "@daily"
 shell = "a | b"
 `)
 	warden := new(jobs.Warden)
-	table := c.Table(warden)
+	table := c.Table(t.Context(), warden)
 	if len(table) != 2 {
 		t.Fatalf("Table = %d jobs, want 2", len(table))
 	}
 	a, b := table[0], table[1]
 
-	u, err := user.Current()
+	self, err := jobs.LookupAccount(t.Context(), "", "")
 	if err != nil {
-		u = nil
+		t.Fatal(err)
 	}
 	if got, want := b.Handler, (jobs.Command{
 		Args: []string{"report", "--full"}, Dir: "/srv", KillGrace: 2 * time.Second, SuccessCodes: []int{0, 3}, Warden: warden,
-		Env: jobs.BaseEnv(u, "Europe/Berlin", []string{"FOR_JOBS=yes"}, map[string]string{"A": "1"}),
+		Base: jobs.BaseEnv(self, "Europe/Berlin", []string{"FOR_JOBS=yes"}), Env: []string{"A=1", "B=2"}, EnvFile: "/etc/rota/b.env",
+		User: "report", Group: "adm", Umask: new(0o27), Nice: new(-5),
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("job b runs %+v, want %+v", got, want)
 	}
@@ -80,8 +86,8 @@ shell = "a | b"
 	if !ok || !slices.Equal(command.Args, []string{"/bin/sh", "-c", "a | b"}) || command.Dir != "/" || command.KillGrace != 10*time.Second {
 		t.Errorf("job a runs %+v, want the shell in / with 10 s of grace", a.Handler)
 	}
-	if env := strings.Join(command.Env, "\n"); strings.Contains(env, marker) || !strings.Contains(env, "FOR_JOBS=yes") {
-		t.Errorf("job a sees %q, want FOR_JOBS and nothing else of the daemon's", command.Env)
+	if env := strings.Join(slices.Concat(command.Base, command.Env), "\n"); strings.Contains(env, marker) || !strings.Contains(env, "FOR_JOBS=yes") {
+		t.Errorf("job a sees %q, want FOR_JOBS and nothing else of the daemon's", env)
 	}
 }
 
@@ -90,6 +96,7 @@ shell = "a | b"
 func TestDefinition_ChangesWithWhatRuns(t *testing.T) {
 	const base = "schedule = \"0 2 * * *\"\ncommand = [\"true\"]\n"
 	load := func(text string) Job { return mustLoad(t, "[jobs.a]\n"+text).Jobs[0] }
+	envFile := filepath.Join(filepath.Dir(write(t, map[string]string{"a.env": "A=1\n"})), "a.env")
 	first := load(base)
 	if hex := regexp.MustCompile(`^[0-9a-f]{16}$`); !hex.MatchString(first.Definition()) || !hex.MatchString(first.ScheduleHash()) {
 		t.Errorf("Definition %q, ScheduleHash %q, want 16 hexadecimal digits", first.Definition(), first.ScheduleHash())
@@ -111,7 +118,15 @@ func TestDefinition_ChangesWithWhatRuns(t *testing.T) {
 		{"where arguments end", "schedule = \"0 2 * * *\"\ncommand = [\"true x\"]\n", true, false},
 		{"shell", "schedule = \"0 2 * * *\"\nshell = \"true\"\n", true, false},
 		{"env", base + "env = { A = \"1\" }\n", true, false},
+		{"env_file", base + "env_file = \"" + envFile + "\"\n", true, false},
 		{"dir", base + "dir = \"/srv\"\n", true, false},
+		{"user", base + "user = \"report\"\n", true, false},
+		{"group", base + "group = \"adm\"\n", true, false},
+		{"umask", base + "umask = \"0027\"\n", true, false},
+		{"a umask of nothing", base + "umask = \"0\"\n", true, false},
+		{"nice", base + "nice = 10\n", true, false},
+		{"a nice of nothing", base + "nice = 0\n", true, false},
+		{"the daemon's user spelt out", base + "user = \"\"\ngroup = \"\"\nenv_file = \"\"\n", false, false},
 		{"timeout", base + "timeout = \"1h\"\n", true, false},
 		{"kill_grace", base + "kill_grace = \"1s\"\n", true, false},
 		{"success_codes", base + "success_codes = [0, 1]\n", true, false},
@@ -244,7 +259,7 @@ schedule = "@daily"
 command = ["true"]
 retry_max = "4s"
 `)
-	table := c.Table(nil)
+	table := c.Table(t.Context(), nil)
 	if got, want := table[0].Handler, (jobs.Retry{
 		Handler: jobs.HTTP{
 			URL: "https://me:x@a.example/y", Method: "PUT", Body: "b", Expect: []int{200}, Headers: map[string]string{"X-A": "1"},

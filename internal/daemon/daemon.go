@@ -61,17 +61,17 @@ func Run(ctx context.Context, opt Options) error {
 		return err
 	}
 	defer closeUrgent()
-	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log})
+	warden, err := jobs.StartWarden(jobs.WardenOptions{Logger: log, Cgroups: true}) //nolint:contextcheck // it waits as long as it says itself
 	if err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // likewise: nothing lives on because ctx has ended
 		if err := warden.Close(); err != nil {
 			log.Error("warden not closed", "err", err)
 		}
 	}()
 	s, err := scheduler.New(scheduler.Options{
-		Ledger: led, Urgent: urgent, Jobs: c.Table(warden), Table: c.TableHash(),
+		Ledger: led, Urgent: urgent, Jobs: c.Table(ctx, warden), Table: c.TableHash(),
 		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
@@ -86,6 +86,7 @@ func Run(ctx context.Context, opt Options) error {
 	for _, w := range c.Warnings {
 		log.Warn("config warning", "warning", w)
 	}
+	warnOfLimits(log, c, warden)
 	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
 		"namespace", c.Namespace, "url", c.Redis.Where(), "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)
@@ -101,7 +102,7 @@ func Run(ctx context.Context, opt Options) error {
 		for running.Err() == nil {
 			select {
 			case <-opt.Reload:
-				re.reload()
+				re.reload(running)
 			case <-running.Done():
 			}
 		}

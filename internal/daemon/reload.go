@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -26,7 +27,7 @@ type reloader struct {
 
 // reload reads the config again. A bad one changes nothing and is reported whole. What cannot
 // change under a running daemon is named, and waits for the next start.
-func (r *reloader) reload() {
+func (r *reloader) reload(ctx context.Context) {
 	r.notify.reloading()
 	defer func() { r.notify.ready(fmt.Sprintf("%d jobs", len(r.current.Jobs))) }()
 	next, err := config.Load(r.started.Path)
@@ -36,7 +37,7 @@ func (r *reloader) reload() {
 		}
 		return
 	}
-	if err := r.scheduler.Reload(next.Table(r.warden), next.TableHash()); err != nil {
+	if err := r.scheduler.Reload(next.Table(ctx, r.warden), next.TableHash()); err != nil {
 		r.log.Error("reload refused", "fault", err, "effect", "the old table stays")
 		return
 	}
@@ -48,6 +49,7 @@ func (r *reloader) reload() {
 	for _, w := range next.Warnings {
 		r.log.Warn("config warning", "warning", w)
 	}
+	warnOfLimits(r.log, next, r.warden)
 	if keys := needRestart(r.started, next); len(keys) > 0 {
 		r.log.Warn("reload left settings as they were", "settings", strings.Join(keys, " "), "remedy", "restart the daemon")
 	}
@@ -67,7 +69,7 @@ func needRestart(was, is *config.Config) []string {
 	}{
 		{"namespace", was.Namespace, is.Namespace},
 		{"state_dir", was.StateDir, is.StateDir},
-		{"host", was.Host, is.Host},
+		{"host", settledHost(was.Host), settledHost(is.Host)},
 		{"redis", settled(was.Redis), settled(is.Redis)},
 		{"lease", was.Lease, is.Lease},
 		{"http", was.HTTP, is.HTTP},
@@ -80,6 +82,13 @@ func needRestart(was, is *config.Config) []string {
 		}
 	}
 	return keys
+}
+
+// settledHost is the part of what is said of the host that a running daemon keeps: all but what the jobs
+// see, which is part of their table.
+func settledHost(h config.Host) config.Host {
+	h.EnvPass = nil
+	return h
 }
 
 // settled is the part of the Redis settings that a running client keeps: all but who it is, and whom it

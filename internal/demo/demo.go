@@ -168,7 +168,7 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	d.closers = append(d.closers, client.Close)
-	d.table = c.Table(nil) // for its schedules: nothing is run here
+	d.table = c.Table(ctx, nil) // for its schedules: nothing is run here
 	d.ledger, err = ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep})
 	return err
 }

@@ -83,7 +83,7 @@ func TestDueTicks_AreThoseOfTheWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	due := dueTicks(c.Table(nil), at(1), at(3).Add(500*time.Millisecond))
+	due := dueTicks(c.Table(t.Context(), nil), at(1), at(3).Add(500*time.Millisecond))
 	want := []tickOf{{quickJob, at(2).Unix()}, {slowJob, at(2).Unix()}, {quickJob, at(3).Unix()}, {slowJob, at(3).Unix()}}
 	if !slices.Equal(due, want) {
 		t.Errorf("dueTicks(1 s, 3.5 s) = %v, want %v: after the first instant, up to the second", due, want)

@@ -58,6 +58,8 @@ type file struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended"`
 	Attempt  int       `json:"attempt"`
+	CPU      int64     `json:"cpu_ns,omitempty"` // what the run used; 0: not known
+	Peak     int64     `json:"peak_memory_bytes,omitempty"`
 	Output   []byte    `json:"output,omitempty"` // in base64: it need not be text
 }
 
@@ -71,7 +73,7 @@ func encode(o *outcome) ([]byte, error) {
 		Definition: c.Definition, TTL: c.TTL.Milliseconds(), Expire: c.Expire.Milliseconds(),
 		Request: c.Request, Who: c.Who,
 		Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Started: e.Started.UTC(), Ended: e.Ended.UTC(),
-		Attempt: e.Attempt, Output: e.Output,
+		Attempt: e.Attempt, CPU: e.CPU.Nanoseconds(), Peak: e.PeakMemoryBytes, Output: e.Output,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("outcomes: %w", err)
@@ -116,7 +118,7 @@ func decode(data []byte) (*outcome, error) {
 		},
 		ending: ledger.Ending{
 			Outcome: f.Outcome, Reason: f.Reason, ExitCode: f.ExitCode, Started: f.Started.UTC(), Ended: f.Ended.UTC(),
-			Attempt: f.Attempt, Output: f.Output,
+			Attempt: f.Attempt, Output: f.Output, CPU: time.Duration(f.CPU), PeakMemoryBytes: f.Peak,
 		},
 	}
 	return o, o.check()
@@ -135,6 +137,8 @@ func (o *outcome) check() error {
 		return errors.New("outcomes: a time is not within the years 1970 to 9999")
 	case e.Attempt < 0:
 		return fmt.Errorf("outcomes: attempt %d, want 0 or more", e.Attempt)
+	case e.CPU < 0 || e.PeakMemoryBytes < 0:
+		return fmt.Errorf("outcomes: used %v of CPU time and %d bytes, want 0 or more", e.CPU, e.PeakMemoryBytes)
 	case o.grant.Fence <= 0 || o.grant.Fence >= 1<<53:
 		return fmt.Errorf("outcomes: fencing token %d, want one from 1 to below 2^53", o.grant.Fence)
 	}

@@ -47,6 +47,9 @@ type Entry struct {
 	Definition string
 	Late       bool // the outcome came after the lease had ended: "reported late"
 
+	CPU             time.Duration // what the run used; 0: not known
+	PeakMemoryBytes int64         // most memory at a time; 0: not known
+
 	Request string // the request that a manual run answers
 	Who     string // who asked for a manual run
 	Holder  string // the host that held the lock, where that is why a tick was skipped
@@ -106,6 +109,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		LagMS      *int64     `json:"lag_ms,omitempty"`
 		StartMS    *int64     `json:"start_ms,omitempty"`
 		DurationMS *int64     `json:"duration_ms,omitempty"`
+		CPUMS      *int64     `json:"cpu_ms,omitempty"`
+		PeakMemory int64      `json:"peak_memory_bytes,omitempty"`
 		Attempt    int        `json:"attempt,omitempty"`
 		Reruns     *int       `json:"reruns,omitempty"`
 		Who        string     `json:"who,omitempty"`
@@ -114,7 +119,10 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	out := entry{
 		Job: e.Job, Tick: e.Tick.UTC(), Count: e.Count, Run: e.Run, Kind: e.Kind, Host: e.Host, Lock: e.Lock,
 		Token: e.Token, Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Attempt: e.Attempt, Who: e.Who,
-		Definition: e.Definition, Until: optional(e.Until), Started: optional(e.Started), Ended: optional(e.Ended),
+		Definition: e.Definition, PeakMemory: e.PeakMemoryBytes, Until: optional(e.Until), Started: optional(e.Started), Ended: optional(e.Ended),
+	}
+	if e.CPU > 0 {
+		out.CPUMS = new(e.CPU.Round(time.Millisecond).Milliseconds())
 	}
 	if e.Run != "" {
 		out.Reruns = &e.Reruns

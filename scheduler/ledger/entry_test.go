@@ -15,6 +15,7 @@ func TestEntry_JSON(t *testing.T) {
 		Job: "nightly-report", Tick: tick.In(berlin), Run: "01JD", Kind: Scheduled, Host: "web-1", Lock: "nightly-report",
 		Token: 1795968430725800, Outcome: "succeeded", ExitCode: new(0), Won: tick.Add(4 * time.Millisecond),
 		Started: tick.Add(7 * time.Millisecond), Ended: tick.Add(1207 * time.Millisecond), Attempt: 1, Definition: "9f3c",
+		CPU: 812600 * time.Microsecond, PeakMemoryBytes: 536870912,
 	}
 	change := func(f func(*Entry)) Entry { e := ran; f(&e); return e }
 	for name, c := range map[string]struct {
@@ -26,11 +27,13 @@ func TestEntry_JSON(t *testing.T) {
 			`{"job":"nightly-report","tick":"2026-11-29T02:00:00Z","run":"01JD","kind":"scheduled","host":"web-1",` +
 				`"lock":"nightly-report","token":1795968430725800,"outcome":"succeeded","reason":"",` +
 				`"exit_code":0,"started":"2026-11-29T02:00:00.007Z","ended":"2026-11-29T02:00:01.207Z","lag_ms":4,"start_ms":7,"duration_ms":1200,` +
+				`"cpu_ms":813,"peak_memory_bytes":536870912,` +
 				`"attempt":1,"reruns":0,"definition":"9f3c"}`,
 		},
 		"a run that goes on": {
 			change(func(e *Entry) {
 				e.Outcome, e.ExitCode, e.Started, e.Ended, e.Attempt = OutcomeRunning, nil, time.Time{}, time.Time{}, 0
+				e.CPU, e.PeakMemoryBytes = 0, 0
 			}),
 			`{"job":"nightly-report","tick":"2026-11-29T02:00:00Z","run":"01JD","kind":"scheduled","host":"web-1",` +
 				`"lock":"nightly-report","token":1795968430725800,"outcome":"running","reason":"",` +
@@ -39,16 +42,20 @@ func TestEntry_JSON(t *testing.T) {
 		"a rerun that never started": {
 			change(func(e *Entry) {
 				e.Outcome, e.Kind, e.ExitCode, e.Started, e.Reruns, e.Reason = "failed", Rerun, nil, time.Time{}, 1, "no such file"
+				e.CPU, e.PeakMemoryBytes = 0, 0
 			}),
 			`{"job":"nightly-report","tick":"2026-11-29T02:00:00Z","run":"01JD","kind":"rerun","host":"web-1",` +
 				`"lock":"nightly-report","token":1795968430725800,"outcome":"failed","reason":"no such file",` +
 				`"exit_code":null,"ended":"2026-11-29T02:00:01.207Z","lag_ms":4,"attempt":1,"reruns":1,"definition":"9f3c"}`,
 		},
-		"on the dot": {
-			change(func(e *Entry) { e.Won, e.Started, e.Ended = tick, tick, tick }),
+		"on the dot, with hardly any work": {
+			change(func(e *Entry) {
+				e.Won, e.Started, e.Ended = tick, tick, tick
+				e.CPU, e.PeakMemoryBytes = 400*time.Microsecond, 0
+			}),
 			`{"job":"nightly-report","tick":"2026-11-29T02:00:00Z","run":"01JD","kind":"scheduled","host":"web-1",` +
 				`"lock":"nightly-report","token":1795968430725800,"outcome":"succeeded","reason":"",` +
-				`"exit_code":0,"started":"2026-11-29T02:00:00Z","ended":"2026-11-29T02:00:00Z","lag_ms":0,"start_ms":0,"duration_ms":0,` +
+				`"exit_code":0,"started":"2026-11-29T02:00:00Z","ended":"2026-11-29T02:00:00Z","lag_ms":0,"start_ms":0,"duration_ms":0,"cpu_ms":0,` +
 				`"attempt":1,"reruns":0,"definition":"9f3c"}`,
 		},
 		"a tick nobody ran": {

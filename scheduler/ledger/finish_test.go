@@ -14,7 +14,7 @@ func TestFinish_Records(t *testing.T) {
 			start := g.Won.Add(3 * time.Millisecond)
 			held, err := t.led.Finish(t.ctx(), g, Ending{
 				Outcome: "failed", Reason: "exit code 3", ExitCode: new(3), Started: start, Ended: start.Add(1200 * time.Millisecond),
-				Attempt: 2, Output: []byte("a\x00b\xff"),
+				Attempt: 2, Output: []byte("a\x00b\xff"), CPU: 812345678 * time.Nanosecond, PeakMemoryBytes: 1 << 40,
 			})
 			if !held || err != nil {
 				t.Fatalf("Finish() = %v, %v, want held", held, err)
@@ -27,6 +27,7 @@ func TestFinish_Records(t *testing.T) {
 			want := Entry{
 				Job: "j", Tick: c.Tick.UTC(), Run: c.Run, Kind: Scheduled, Host: "a", Lock: "j", Token: g.Fence, Outcome: "failed",
 				Reason: "exit code 3", Won: g.Won, Started: start, Ended: start.Add(1200 * time.Millisecond), Attempt: 2, Definition: "d1",
+				CPU: 812345 * time.Microsecond, PeakMemoryBytes: 1 << 40,
 			}
 			if e != want {
 				t.Errorf("History() = %+v\nwant %+v", e, want)
@@ -40,8 +41,8 @@ func TestFinish_Records(t *testing.T) {
 			if _, err := t.led.Finish(t.ctx(), g, Ending{Outcome: "failed", Reason: "no such program"}); err != nil {
 				t.Fatal(err)
 			}
-			if e := t.only(Scheduled); e.ExitCode != nil || !e.Started.IsZero() || e.Attempt != 0 || e.word != reported {
-				t.Errorf("History() = %+v, want no code, no start, and its host's word", e)
+			if e := t.only(Scheduled); e.ExitCode != nil || !e.Started.IsZero() || e.Attempt != 0 || e.word != reported || e.CPU != 0 || e.PeakMemoryBytes != 0 {
+				t.Errorf("History() = %+v, want no code, no start, no usage, and its host's word", e)
 			}
 		})
 		t.fresh("it frees the lock", func(t *rig) {

@@ -106,6 +106,7 @@ func readEntry(job string, m redis.XMessage) Entry {
 		Outcome: text("outcome"), Reason: text("reason"), Won: instant(number("won")),
 		Started: instant(number("started")), Ended: instant(number("ended")), Attempt: int(number("attempt")),
 		Reruns: int(number("reruns")), Definition: text("definition"), Late: text("late") != "",
+		CPU: time.Duration(number("cpu_us")) * time.Microsecond, PeakMemoryBytes: number("peak_bytes"),
 		Request: text("request"), Who: text("who"), Holder: text("holder"), id: m.ID, lease: text("lease"),
 	}
 	if code, err := strconv.Atoi(text("code")); err == nil {

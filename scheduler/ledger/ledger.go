@@ -36,7 +36,7 @@ type Ledger struct {
 	fenceTTL time.Duration
 	replicas int
 
-	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch *locking.Script
+	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch, leases, unlock *locking.Script
 }
 
 // New returns a Ledger that talks through client, which stays the caller's to close: one server's,
@@ -65,6 +65,8 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.reset = script(resetBody)
 	l.cancel = script(cancelBody)
 	l.touch = script(touchBody)
+	l.leases = script(leasesBody)
+	l.unlock = script(unlockBody)
 	return l, nil
 }
 

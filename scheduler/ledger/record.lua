@@ -222,7 +222,10 @@ local function rerunnable(r)
     and r.run_kind ~= 'manual' and (tonumber(r.run_reruns) or 0) == 0
 end
 
--- freed hints to whoever waits for the lock.
+-- freed hints to whoever waits for the lock. Publishing may be forbidden to this user: a hint
+-- must not undo what was written.
 local function freed(lock)
-  lease_freed(lock .. ':wait', ns .. 'events', 'free ' .. job)
+  if type(redis.pcall('GETDEL', lock .. ':wait')) == 'string' then
+    redis.pcall('PUBLISH', ns .. 'events', 'free ' .. job)
+  end
 end

@@ -91,6 +91,9 @@ type Ending struct {
 	Ended    time.Time
 	Attempt  int
 	Output   []byte // what is kept of what the run printed; nil: nothing
+
+	CPU             time.Duration // what it used, to the microsecond; 0: not known
+	PeakMemoryBytes int64         // most memory at a time; 0: not known
 }
 
 // Finish gives the lease back and records how the run ended. held tells whether the lease was
@@ -107,6 +110,12 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 	}
 	if e.ExitCode != nil {
 		fields = append(fields, "code", strconv.Itoa(*e.ExitCode))
+	}
+	if e.CPU > 0 {
+		fields = append(fields, "cpu_us", max(e.CPU.Microseconds(), 1))
+	}
+	if e.PeakMemoryBytes > 0 {
+		fields = append(fields, "peak_bytes", e.PeakMemoryBytes)
 	}
 	if c.Request != "" {
 		fields = append(fields, "request", c.Request, "who", c.Who)

@@ -51,6 +51,7 @@ type fleet struct {
 	host    string    // more keys of [host]
 	witness string    // the file that jobs append to
 	lease   string    // the table of that name
+	cgroup  string    // that daemons start in; "": this process' own
 	state   string    // the state folder of every daemon; "": each has its own
 	sink    io.Writer // takes the logs of daemons instead of their own; nil: nothing does
 	client  redis.UniversalClient
@@ -103,6 +104,14 @@ func (f *fleet) start(name, addr, jobs string) *daemon {
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if f.sink != nil {
 		d.cmd.Stdout, d.cmd.Stderr = f.sink, f.sink
+	}
+	if f.cgroup != "" {
+		dir, err := os.Open(f.cgroup)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer dir.Close()
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	}
 	if err := d.cmd.Start(); err != nil {
 		f.t.Fatal(err)
