@@ -145,7 +145,7 @@ func New(opt Options) (*Scheduler, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
-		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + killMargin(opt.TTL), FailFast: opt.FailFast,
+		Renew: s.renew, RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + KillMargin(opt.TTL), FailFast: opt.FailFast,
 		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime, Observe: s.renewed,
 	})
 	if err != nil {
