@@ -42,16 +42,16 @@ func lockTimes(c *config.Config, flag string) (leaseTimes, error) {
 		return ttl >= scheduler.LeastTTL(scaled(t.renewEvery, ttl), scaled(t.grace, ttl), scaled(c.Redis.OpTimeout, ttl))
 	}
 	if !fits(ttl) {
-		least := ttl
-		for below, above := time.Duration(0), t.ttl; above-below > time.Millisecond; {
-			if middle := (below + above) / 2; fits(middle) {
-				above, least = middle, middle
+		least := t.ttl.Truncate(time.Millisecond) // which fits, as the load of the config has seen
+		for below := time.Duration(0); least-below > time.Millisecond; {
+			if middle := ((below + least) / 2).Truncate(time.Millisecond); fits(middle) {
+				least = middle
 			} else {
 				below = middle
 			}
 		}
 		return t, usage("--ttl: %s is too short to renew in and to end a command in; the smallest that will do is %s",
-			flag, (least + time.Millisecond).Truncate(time.Millisecond))
+			flag, least)
 	}
 	return leaseTimes{ttl, scaled(t.renewEvery, ttl), scaled(t.grace, ttl)}, nil
 }
