@@ -137,7 +137,7 @@ func (c Command) runHere(ctx context.Context, run Run, s *spec) (Result, error) 
 		return Result{}, err
 	}
 	defer out.finish()
-	defer out.sent()
+	defer func() { _ = out.sent() }()
 	switch len(files) {
 	case 0:
 		files = []*os.File{null, null, null}

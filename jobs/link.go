@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -168,7 +169,7 @@ func (l *link) start(s *spec, files []*os.File, m startMessage) (*ward, error) {
 		if memory, err = inMemory(body); err != nil {
 			return nil, err
 		}
-		m.spec, files = nil, append(files[:len(files):len(files)], memory)
+		m.spec, files = nil, append(slices.Clip(files), memory)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,7 @@ func (a *app) lock(ctx context.Context, name string, command []string, f lockFla
 		}
 	}
 	h := newHold(times, s.cfg.Lease.OnRenewError == "cancel")
-	locker, err := locking.New(s.client, locking.Options{
+	locker, err := locking.New(s.client, locking.Options{ //nolint:contextcheck // what it does by itself ends with Close
 		Prefix: "{" + s.cfg.Namespace + "}:lock:", TTL: times.ttl, RenewEvery: times.renewEvery,
 		CallTimeout: s.cfg.Redis.OpTimeout, Observe: h.observe,
 		// As the holders of jobs' leases: HOST/JOB/RUN. This is no job's.
@@ -110,7 +110,7 @@ func (a *app) lock(ctx context.Context, name string, command []string, f lockFla
 	if err != nil {
 		return s.notLocked(name, err)
 	}
-	return a.under(h, locker, lease, signals, command, s.cfg)
+	return a.under(h, locker, lease, signals, command, s.cfg) //nolint:contextcheck // what ends the command is a signal, or its lease
 }
 
 // lockSignals is where the signals arrive that are the command's. One that was ignored when this process

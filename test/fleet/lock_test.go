@@ -34,6 +34,7 @@ func (f *fleet) lockWith(config string, args ...string) *locked {
 	}
 	l := &locked{t: f.t, cmd: exec.CommandContext(context.Background(), bin, append([]string{"lock", "db", "-c", config}, args...)...), done: make(chan struct{})}
 	l.cmd.Stderr = &l.stderr
+	l.cmd.WaitDelay = time.Second // what should be dead, and is not, may have it open
 	if err := l.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -161,8 +162,8 @@ func TestFleet_LockIsReleasedWhenAllAreGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("what the command left lives when rota lock has ended (kill(%d, 0) = %v)", pid, err)
+	if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("what the command left lives when rota lock has ended (kill(%d) = %v)", pid, err)
 	}
 	if n := s.Do("EXISTS", "{fleet}:lock:db"); n != int64(0) {
 		t.Errorf("the lock is still held")
