@@ -83,7 +83,7 @@ cover: deps-or-hint ## Test coverage: the sum here, the lines in bin/cover.html
 fmt: toolchain ## Format the Go sources (gofumpt)
 	$(LINT) fmt
 
-deps: ## Install what the tests need: Redis, ip, a C compiler, systemd-analyze (Debian and its kin, as root)
+deps: ## Install what the tests need: Redis, PostgreSQL, MariaDB, ip, a C compiler, systemd-analyze (Debian and its kin, as root)
 	@.ci/deps install
 
 clean: ## Remove bin/

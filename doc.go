@@ -13,6 +13,8 @@
 //	  internal/daemon         wires one host: reload, drain, signals
 //	    internal/config       TOML in, validated values out
 //	    internal/outcomes     keeps outcomes on disk while Redis is away
+//	    internal/socket       answers a run that has a value fenced
+//	      locking/fence       refuses the writes of holders that were overtaken
 //	    scheduler             when and who: the race, what was won, the policies
 //	      scheduler/schedule  which instants are due; pure
 //	      scheduler/ledger    what Redis keeps of every tick: claim, renew, finish

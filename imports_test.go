@@ -40,6 +40,7 @@ func layers() []layer {
 		},
 		// Imported by the tests of every package: whatever it imported of ours would be a cycle.
 		{dir: "internal/redistest", libs: []string{anyLibrary}},
+		{dir: "internal/sqltest", libs: []string{anyLibrary}},
 		{dir: "internal/config", ours: public, libs: []string{anyLibrary}},
 		{dir: "internal/...", ours: append([]string{"internal/..."}, public...), libs: []string{anyLibrary}},
 		{dir: "cmd/rota", ours: []string{"internal/cli"}},
@@ -66,9 +67,13 @@ func reservations() []reserved {
 		},
 		{path: "github.com/spf13/cobra", dirs: []string{"internal/cli"}, why: "only cli knows the command line"},
 		{path: "github.com/anishathalye/porcupine", tests: true, why: "it checks histories in tests"},
+		{path: "github.com/jackc/pgx", tests: true, why: "users bring their own driver"},
+		{path: "github.com/go-sql-driver/mysql", tests: true, why: "users bring their own driver"},
+		{path: "github.com/ncruces/go-sqlite3", tests: true, why: "users bring their own driver"},
 		{path: "github.com/rogpeppe/go-internal", tests: true, why: "it runs scripts in tests"},
 		{path: "testing", tests: true, why: "it is no part of a binary"},
 		{path: module + "/internal/redistest", tests: true, why: "it is for tests only"},
+		{path: module + "/internal/sqltest", tests: true, why: "it is for tests only"},
 		{path: module + "/internal/cli", dirs: []string{"cmd/rota"}, tests: true, why: "nothing but the command stands above it"},
 		{path: "C", why: "rota is one static binary"},
 	}
@@ -107,12 +112,12 @@ func importFaults(s source) []string {
 }
 
 // mayImport tells whether the file may import the package own of this module. A test may besides
-// import its own package, what lies below it, and the Redis for tests.
+// import its own package, what lies below it, and the servers for tests.
 func mayImport(home layer, s source, own string) bool {
 	if slices.ContainsFunc(home.ours, func(pattern string) bool { return matches(own, pattern) }) {
 		return true
 	}
-	return s.forTests() && (within(own, s.dir()) || own == "internal/redistest")
+	return s.forTests() && (within(own, s.dir()) || own == "internal/redistest" || own == "internal/sqltest")
 }
 
 // matches tells whether dir is the pattern, or below it when the pattern ends in /... .
@@ -142,6 +147,12 @@ func TestImports_ViolationsAreFound(t *testing.T) {
 		{"the ledger does not know jobs", "scheduler/ledger/claim.go", "rota/jobs", `may import of ours only ["locking"]`},
 		{"the scheduler does not know the config", "scheduler/loop.go", "rota/internal/config", "may import of ours only"},
 		{"a public package does not know internal ones", "locking/fence/sql.go", "rota/internal/daemon", "may import of ours only"},
+		{"fence knows locks, not what runs under them", "locking/fence/redis.go", "rota/jobs", `may import of ours only ["locking"]`},
+		{"locking does not know its fences", "locking/lease.go", "rota/locking/fence", "may import of ours only []"},
+		{"fence brings in no driver", "locking/fence/sql.go", "github.com/jackc/pgx/v5/stdlib", "their own driver"},
+		{"nor does the daemon", "internal/daemon/socket.go", "github.com/ncruces/go-sqlite3", "their own driver"},
+		{"sqltest is for tests", "internal/socket/server.go", "rota/internal/sqltest", "for tests only"},
+		{"sqltest knows nothing of ours", "internal/sqltest/server.go", "rota/locking/fence", "may import of ours only []"},
 		{"config does not know the daemon", "internal/config/load.go", "rota/internal/daemon", "may import of ours only"},
 		{"redistest knows nothing of ours", "internal/redistest/server.go", "rota/locking", "may import of ours only []"},
 		{"a test is held to the layers too", "locking/lease_test.go", "rota/scheduler", "may import of ours only []"},
@@ -164,6 +175,9 @@ func TestImports_ViolationsAreFound(t *testing.T) {
 		{"locking over go-redis", "locking/lease.go", "github.com/redis/go-redis/v9/maintnotifications", ""},
 		{"internal over anything", "internal/daemon/daemon.go", "rota/internal/config", ""},
 		{"a test over redistest", "locking/lease_test.go", "rota/internal/redistest", ""},
+		{"fence over locking", "locking/fence/redis.go", "rota/locking", ""},
+		{"a test over a driver", "locking/fence/example_test.go", "github.com/ncruces/go-sqlite3/driver", ""},
+		{"a test over sqltest", "locking/fence/sql_test.go", "rota/internal/sqltest", ""},
 		{"a test over its own package", "locking/lease_test.go", "rota/locking", ""},
 		{"a test over miniredis", "jobs/command_test.go", "github.com/alicebob/miniredis/v2", ""},
 		{"miniredis for trying", "internal/connect/embedded.go", "github.com/alicebob/miniredis/v2", ""},

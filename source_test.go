@@ -40,7 +40,8 @@ func (s source) dir() string { return path.Dir(s.path) }
 // forTests tells whether the file is part of no binary: a test, a helper of tests, or one of the
 // test fleets.
 func (s source) forTests() bool {
-	return strings.HasSuffix(s.path, "_test.go") || within(s.dir(), "internal/redistest") || within(s.dir(), "test")
+	return strings.HasSuffix(s.path, "_test.go") || within(s.dir(), "internal/redistest") ||
+		within(s.dir(), "internal/sqltest") || within(s.dir(), "test")
 }
 
 // imports are the paths that the file imports, in order.

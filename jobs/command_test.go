@@ -68,13 +68,13 @@ func TestCommand_Stdin(t *testing.T) {
 func TestCommand_Environment(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "hunter2")
 	run, out := testRun(t)
-	run.Config = "/etc/rota/rota.toml"
+	run.Config, run.Socket = "/etc/rota/rota.toml", "/run/rota/run.sock"
 	cmd := command("env")
-	cmd.Env = append(cmd.Env, "ROTA_JOB=forged", "ROTA_SOCKET=/run/rota.sock", "A=1", "A=2")
+	cmd.Env = append(cmd.Env, "ROTA_JOB=forged", "ROTA_SOCKET=/forged", "A=1", "A=2")
 	check(t, "env", cmd.Run(t.Context(), run), Succeeded, 0, "")
 	want := strings.Join([]string{
 		"PATH=" + DefaultPath, "HOME=/", "SHELL=/bin/sh", "LANG=C.UTF-8", "TZ=UTC",
-		"ROTA_JOB=backup", "ROTA_SOCKET=/run/rota.sock", "A=2",
+		"ROTA_JOB=backup", "ROTA_SOCKET=/run/rota/run.sock", "A=2",
 		"ROTA_TICK=2026-11-29T02:00:00Z", "ROTA_RUN=" + run.ID, "ROTA_ATTEMPT=1",
 		"ROTA_FENCING_TOKEN=1795968430725800", "ROTA_LOCK=backup", "ROTA_HOST=web-1",
 		"ROTA_NAMESPACE=rota", "ROTA_CONFIG=/etc/rota/rota.toml",

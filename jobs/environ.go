@@ -29,6 +29,7 @@ const reserved = "ROTA_"
 //	ROTA_HOST           the host that runs it
 //	ROTA_NAMESPACE      the fleet
 //	ROTA_CONFIG         path of the config file, empty if there is none
+//	ROTA_SOCKET         the daemon's socket, by which `rota fence` works in a run; empty if there is none
 //
 // A run without an ID is no job's, and what is under a lease all the same: it is told what is true of that,
 // from ROTA_FENCING_TOKEN on.
@@ -48,6 +49,7 @@ func Environ(run Run) []string {
 		"ROTA_HOST="+run.Host,
 		"ROTA_NAMESPACE="+run.Namespace,
 		"ROTA_CONFIG="+run.Config,
+		"ROTA_SOCKET="+run.Socket,
 	)
 }
 

@@ -19,6 +19,7 @@ func TestEnviron_Names(t *testing.T) {
 		"ROTA_JOB=a", "ROTA_TICK=2026-11-29T02:00:00.25Z", "ROTA_RUN=01JD", "ROTA_ATTEMPT=2",
 		"ROTA_FENCING_TOKEN=9007199254740991", "ROTA_LOCK=l", "ROTA_HOST=h", "ROTA_NAMESPACE=n",
 		"ROTA_CONFIG=",
+		"ROTA_SOCKET=",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Environ:\n got %q\nwant %q", got, want)

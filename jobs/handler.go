@@ -30,6 +30,7 @@ type Run struct {
 	Host      string    // the host that runs it
 	Namespace string    // the fleet
 	Config    string    // path of the config file, "" if there is none
+	Socket    string    // the daemon's socket, on which programs of the run may ask it something; "" if there is none
 
 	// Output takes what the attempt prints, both streams, as it is printed. Nil discards it.
 	// The handler calls it from one goroutine at a time, and not after Run has returned. A

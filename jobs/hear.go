@@ -48,6 +48,9 @@ func (l *link) hear(m message) error {
 		l.ponged.Store(m.seq)
 	case startedMessage:
 		if wd := l.find(m.run, false); wd != nil {
+			l.mu.Lock()
+			wd.main = int(m.pid)
+			l.mu.Unlock()
 			wd.started = onTheWall(m.at)
 			wd.begin()
 		}

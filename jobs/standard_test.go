@@ -106,7 +106,7 @@ func TestCommand_PassesSignalsOn(t *testing.T) {
 // Who holds a lease and is no job's run is told of the lease, and of no job.
 func TestEnviron_OfNoJob(t *testing.T) {
 	got := strings.Join(Environ(Run{Token: 7, Lock: "db", Host: "web-1", Namespace: "rota", Config: "/c"}), " ")
-	want := "ROTA_FENCING_TOKEN=7 ROTA_LOCK=db ROTA_HOST=web-1 ROTA_NAMESPACE=rota ROTA_CONFIG=/c"
+	want := "ROTA_FENCING_TOKEN=7 ROTA_LOCK=db ROTA_HOST=web-1 ROTA_NAMESPACE=rota ROTA_CONFIG=/c ROTA_SOCKET="
 	if got != want {
 		t.Errorf("Environ() = %s, want %s", got, want)
 	}

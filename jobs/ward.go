@@ -13,6 +13,7 @@ type ward struct {
 	link   *link
 	id     runID
 	run    string   // ROTA_RUN
+	main   int      // pid of the main process, 0 until it is announced; the link's lock guards it
 	memory *os.File // its program, if that was too long for a packet, until it is sent
 
 	began chan struct{} // closed when exec is done, or the ward is over

@@ -15,6 +15,49 @@ func boot(o *Options) {
 	o.Boottime = func() time.Duration { return 1000*time.Hour + time.Since(began) }
 }
 
+// A run's token is given out as long as its lease can be trusted, also in its grace; not once Redis has said
+// that it is another's, nor after it.
+func TestScheduler_TokenOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		runs := make(chan jobs.Run, 2)
+		wait := func(ctx context.Context, run jobs.Run) error {
+			runs <- run
+			select {
+			case <-ctx.Done():
+				<-run.Kill
+			case <-time.After(5 * time.Minute):
+			}
+			return context.Cause(ctx)
+		}
+		h := f.start("h0", func(o *Options) { boot(o); o.Socket = "/run/rota/s" },
+			job(t, "kept", "0 * * * *", jobs.Func(wait)), job(t, "taken", "0 * * * *", jobs.Func(wait)))
+		byJob := map[string]jobs.Run{}
+		for range 2 {
+			run := <-runs
+			byJob[run.Job] = run
+			if token, ok := h.TokenOf(run.ID); !ok || token != run.Token || run.Socket != "/run/rota/s" {
+				t.Errorf("TokenOf(%s) = %d, %t and socket %q, want %d", run.Job, token, ok, run.Socket, run.Token)
+			}
+		}
+		if token, ok := h.TokenOf("another"); ok {
+			t.Errorf("TokenOf of no run = %d, want none", token)
+		}
+		f.redis.Del("{t}:lock:taken") // the next renewal hears that it is gone
+		time.Sleep(1500 * time.Millisecond)
+		if token, ok := h.TokenOf(byJob["taken"].ID); ok {
+			t.Errorf("TokenOf of a run whose lease was refused = %d, want none", token)
+		}
+		if _, ok := h.TokenOf(byJob["kept"].ID); !ok {
+			t.Error("TokenOf of a run that goes on: none")
+		}
+		time.Sleep(5 * time.Minute)
+		if token, ok := h.TokenOf(byJob["kept"].ID); ok {
+			t.Errorf("TokenOf of a run that has ended = %d, want none", token)
+		}
+	})
+}
+
 // A run's deadlines are set when it starts, move with every renewal, and stay when renewals fail; the
 // handler's own notice comes at the first of them. (TTL 10 s, so trusted for 9.898 s, killed 500 ms
 // before that; the loss grace is 1 s.)

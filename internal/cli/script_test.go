@@ -19,6 +19,9 @@ import (
 	"rota/jobs"
 )
 
+// docsFile is what the docs command reads.
+const docsFile = "../../docs/fencing.md"
+
 // patience bounds every wait of a script.
 const patience = 20 * time.Second
 
@@ -38,6 +41,7 @@ func TestMain(m *testing.M) {
 //	held LOCK                     wait until the lock of the fleet "locks" is held
 //	ask-end LOCK REASON           ask its holder to end
 //	expand FILE…                  put the values of $VARIABLES into files
+//	docs NAME FILE                make a file of what docs/fencing.md shows under the name
 //	exits CODE COMMAND ARG…       run a command that must end with the code
 //	never TEXT COMMAND ARG…       run a command, whose code does not matter, that must not print the text
 //	waitfor PATTERN COMMAND ARG…  run a command until what it prints matches
@@ -67,6 +71,7 @@ func TestMain_Scripts(t *testing.T) {
 			"held":         scriptHeld,
 			"ask-end":      scriptAskEnd,
 			"expand":       scriptExpand,
+			"docs":         scriptDocs,
 			"exits":        scriptExits,
 			"never":        scriptNever,
 			"waitfor":      func(ts *testscript.TestScript, _ bool, args []string) { waitFor(ts, patience, args) },
@@ -128,6 +133,17 @@ func scriptExpand(ts *testscript.TestScript, _ bool, args []string) {
 		text := os.Expand(ts.ReadFile(file), ts.Getenv)
 		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o600))
 	}
+}
+
+func scriptDocs(ts *testscript.TestScript, _ bool, args []string) {
+	page, err := os.ReadFile(docsFile)
+	ts.Check(err)
+	_, shown, found := strings.Cut(string(page), "<!-- test: "+args[0]+" -->\n```sh\n")
+	shown, _, ended := strings.Cut(shown, "```\n")
+	if !found || !ended {
+		ts.Fatalf("%s shows no %q", docsFile, args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(shown), 0o600))
 }
 
 func scriptExits(ts *testscript.TestScript, _ bool, args []string) {

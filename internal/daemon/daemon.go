@@ -14,6 +14,7 @@ import (
 	"rota/internal/config"
 	"rota/internal/connect"
 	"rota/internal/outcomes"
+	"rota/internal/socket"
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -70,9 +71,16 @@ func Run(ctx context.Context, opt Options) error {
 			log.Error("warden not closed", "err", err)
 		}
 	}()
+	values, closeValues, err := guarded(c, login)
+	if err != nil {
+		return err
+	}
+	defer closeValues()
+	sock := listen(c, log)
+	defer func() { _ = sock.Close() }() // after the last run
 	s, err := scheduler.New(scheduler.Options{
 		Ledger: led, Urgent: urgent, Jobs: c.Table(ctx, warden), Table: c.TableHash(),
-		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path,
+		Namespace: c.Namespace, Host: c.Host.Name, Labels: c.Host.Labels, Version: opt.Version, Config: c.Path, Socket: sock.Path(),
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
 		MaxRuns: c.Host.MaxRuns, MaxAge: c.History.MaxAge, OutputBytes: c.History.OutputBytes,
@@ -82,6 +90,8 @@ func Run(ctx context.Context, opt Options) error {
 	if err != nil {
 		return err
 	}
+
+	sock.Serve(socket.Options{RunOf: warden.RunOf, TokenOf: s.TokenOf, Fence: values, Logger: log})
 
 	for _, w := range c.Warnings {
 		log.Warn("config warning", "warning", w)

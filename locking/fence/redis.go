@@ -31,12 +31,16 @@ const (
 // RedisOptions configure a [Redis].
 type RedisOptions struct {
 	// Prefix begins every key. One with a hash tag, as "{app}:fence:", puts all of them into one slot
-	// of a Cluster; `rota fence` uses "{NAMESPACE}:fence:". "": "rota:fence:".
+	// of a Cluster; for those of `rota fence` see [NamespacePrefix]. "": "rota:fence:".
 	Prefix string
 
 	// CallTimeout bounds each request. 0: 1.5 s.
 	CallTimeout time.Duration
 }
+
+// NamespacePrefix is the prefix under which the fleet of a namespace keeps its guarded values, those of
+// `rota fence`: "{NAMESPACE}:fence:". A program of one's own that uses it shares them.
+func NamespacePrefix(namespace string) string { return "{" + namespace + "}:fence:" }
 
 // Redis guards values that Redis keeps: hashes of a token and a value, which do not expire. Each method
 // is one Lua script in one round trip. The server must keep them: with persistence, and with

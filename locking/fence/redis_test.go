@@ -353,8 +353,18 @@ func TestNewRedis_SaysAllThatIsWrong(t *testing.T) {
 // A server that answers something else is not believed.
 func TestReadReply_Shapes(t *testing.T) {
 	for _, reply := range []any{
-		nil, "OK", int64(1), []any{}, []any{"1"}, []any{"1", int64(5)}, []any{"2", "5"}, []any{"1", "x"}, []any{"1", "-5"},
-		[]any{"0", "0"}, []any{"0", "5", "v"}, []any{"1", "9007199254740992"}, []any{"1", "5", int64(3)}, []any{"1", "5", "v", "w"},
+		nil, "OK", int64(1),
+		[]any{},
+		[]any{"1"},
+		[]any{"1", int64(5)},
+		[]any{"2", "5"},
+		[]any{"1", "x"},
+		[]any{"1", "-5"},
+		[]any{"0", "0"},
+		[]any{"0", "5", "v"},
+		[]any{"1", "9007199254740992"},
+		[]any{"1", "5", int64(3)},
+		[]any{"1", "5", "v", "w"},
 	} {
 		if v, done, err := readReply(reply, nil); !errors.Is(err, locking.ErrUnavailable) || done {
 			t.Errorf("readReply(%v): got %+v, %t, %v; want ErrUnavailable", reply, v, done, err)

@@ -33,7 +33,7 @@ type Ledger struct {
 	keep     int
 	fenceTTL time.Duration
 
-	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch *locking.Script
+	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch, leases, unlock *locking.Script
 }
 
 // New returns a Ledger that talks through client, which stays the caller's to close. Every
@@ -61,6 +61,8 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	l.reset = script(resetBody)
 	l.cancel = script(cancelBody)
 	l.touch = script(touchBody)
+	l.leases = script(leasesBody)
+	l.unlock = script(unlockBody)
 	return l, nil
 }
 

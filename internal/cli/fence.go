@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"rota/internal/socket"
+	"rota/locking"
+	"rota/locking/fence"
+)
+
+// socketPatience is how long the daemon of a run is waited for, which itself waits for Redis as long as
+// redis.op_timeout says.
+const socketPatience = 10 * time.Second
+
+const unsureHint = "it may have been written; repeat it, which is safe"
+
+func (a *app) fenceCmd() *cobra.Command {
+	var f fencing
+	c := &cobra.Command{
+		Use:   "fence KEY [--token N] [--value V]",
+		Short: "Write a value that late writers cannot overwrite",
+		Long: `Write a value in the fleet's Redis, unless it has been written under a higher fencing token: then
+another run has gone on meanwhile, nothing is changed, and the exit code is 3. An equal token is
+let through, so a run writes as often as it likes, and may repeat a write.
+
+Without --value the token alone is raised, and the value is printed: nothing older can be written
+from then on. A run that reads a value to change it begins with this. Without a token, too, the
+value is only looked at.
+
+Inside a run, where ROTA_SOCKET is set, the daemon writes, with the token of that run and none
+other; no config and no password are needed. With -c FILE, and elsewhere, Redis is asked itself.
+
+A KEY is written under the tokens of one lock: those of two do not compare. It never expires.`,
+		Example: `  rota fence import-cursor --value 1700       # in a run
+  cursor=$(rota fence import-cursor) || exit  # raise the token, then read
+  rota fence import-cursor --json             # at a terminal: look`,
+		Args: takes("KEY"),
+	}
+	c.Flags().StringVar(&f.token, "token", "", "the fencing token `N` (default $ROTA_FENCING_TOKEN)")
+	c.Flags().StringVar(&f.value, "value", "", "write the value `V`; \"\" is one, too")
+	c.Flags().BoolVar(&f.json, "json", false, "print one object: key, token, value, written")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		f.key, f.write = args[0], c.Flags().Changed("value")
+		return a.fence(c.Context(), f)
+	}
+	return c
+}
+
+// fencing is what one command is to do.
+type fencing struct {
+	key, token, value string
+	write             bool
+	json              bool
+}
+
+func (a *app) fence(ctx context.Context, f fencing) error {
+	token, err := a.fencingToken(f)
+	if err != nil {
+		return err
+	}
+	var data []byte
+	if f.write {
+		data = []byte(f.value)
+	}
+	v, err := a.fenced(ctx, f.key, token, data)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		return a.answer(true, fencedAnswer(f, v), "")
+	case f.write:
+		return a.answer(false, nil, "%s is written under token %d", plain(f.key), v.Token)
+	case v.Data == nil:
+		return nil
+	}
+	text := append(v.Data, '\n')
+	if out, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
+		text = forTerminal(text)
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
+
+// fencingToken is the token of the flag or of the environment, 0 for none.
+func (a *app) fencingToken(f fencing) (int64, error) {
+	from, digits := "--token", f.token
+	if digits == "" {
+		from, digits = "$ROTA_FENCING_TOKEN", a.env("ROTA_FENCING_TOKEN")
+	}
+	inRun := a.runSocket() != ""
+	switch {
+	case digits == "" && f.write && !inRun:
+		return 0, usage("--value needs a token: give --token N, or set ROTA_FENCING_TOKEN")
+	case digits == "":
+		return 0, nil
+	}
+	token, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || fence.CheckToken(token) != nil {
+		return 0, usage("%s: %q is no fencing token, which is a number between 1 and 2^53 - 1", from, digits)
+	}
+	return token, nil
+}
+
+// runSocket is the socket of the daemon whose run this is, "" outside of one, and for who names a config.
+func (a *app) runSocket() string {
+	if a.configFlag != "" {
+		return ""
+	}
+	return a.env("ROTA_SOCKET")
+}
+
+// fenced does it: through the daemon or by Redis itself.
+func (a *app) fenced(ctx context.Context, key string, token int64, data []byte) (v fence.Value, err error) {
+	if err := fence.CheckKey(key); err != nil {
+		return v, usage("%v", err)
+	}
+	if path := a.runSocket(); path != "" {
+		ctx, cancel := context.WithTimeout(ctx, socketPatience)
+		defer cancel()
+		v, err = socket.Write(ctx, path, key, token, data)
+		return v, a.explainFence(err, path)
+	}
+	s, err := a.open()
+	if err != nil {
+		return v, err
+	}
+	defer s.close()
+	values, err := fence.NewRedis(s.client, fence.RedisOptions{
+		Prefix: fence.NamespacePrefix(s.cfg.Namespace), CallTimeout: s.cfg.Redis.OpTimeout,
+	})
+	if err != nil {
+		return v, err
+	}
+	switch {
+	case token == 0:
+		v, err = values.Read(ctx, key)
+	case data == nil:
+		v, err = values.Raise(ctx, key, token)
+	default:
+		v, err = fence.Value{Token: token, Data: data}, values.Write(ctx, key, token, data)
+	}
+	if errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrConflict) || errors.Is(err, fence.ErrInvalid) {
+		return v, a.explainFence(err, "")
+	}
+	err = s.explain(err)
+	if e, ok := errors.AsType[*exitError](err); ok && e.code == exitUnreachable && token != 0 && e.hint == "" {
+		e.hint = unsureHint
+	}
+	return v, err
+}
+
+// explainFence says what a refusal means, and gives it its exit code.
+func (a *app) explainFence(err error, path string) error {
+	if err == nil {
+		return nil
+	}
+	stale, isStale := errors.AsType[*fence.StaleError](err)
+	text := plain(err.Error())
+	switch {
+	case isStale:
+		return &exitError{
+			code: exitStale, text: fmt.Sprintf("token %d is stale: %q has seen %d", stale.Token, stale.Key, stale.Stored),
+			hint: "another run has gone on; this one should stop",
+		}
+	case errors.Is(err, fence.ErrConflict):
+		return &exitError{code: exitFailed, text: text, hint: "somebody has to look at that key; it is never overwritten"}
+	case errors.Is(err, fence.ErrInvalid):
+		return &exitError{code: exitUsage, text: text}
+	case errors.Is(err, socket.ErrLost):
+		return &exitError{code: exitLost, text: text, hint: "it is being ended; nothing was written"}
+	case errors.Is(err, socket.ErrRefused):
+		return &exitError{code: exitFailed, text: text, hint: "it writes with the token of its own runs alone; 'rota fence -c FILE' asks Redis itself"}
+	case errors.Is(err, socket.ErrAway) && errors.Is(err, syscall.EACCES):
+		return &exitError{
+			code: exitUnreachable, text: fmt.Sprintf("%s may not be used by this user", path),
+			hint: "give the daemon a RUNTIME_DIRECTORY that every user can pass through, as its systemd unit does",
+		}
+	case errors.Is(err, socket.ErrAway):
+		return &exitError{code: exitUnreachable, text: fmt.Sprintf("%s: %s", path, text), hint: "'rota fence -c FILE' asks Redis itself"}
+	}
+	// Of Redis, in the daemon's words.
+	e := &exitError{code: exitFailed, text: text}
+	if errors.Is(err, locking.ErrUnavailable) {
+		e.code, e.hint = exitUnreachable, unsureHint
+	}
+	return e
+}
+
+// fencedAnswer is what scripts are told.
+func fencedAnswer(f fencing, v fence.Value) any {
+	object := struct {
+		Key     string  `json:"key"`
+		Token   int64   `json:"token"`            // the highest seen; 0: none
+		Value   *string `json:"value"`            // null: there is none, or it is no text
+		Base64  []byte  `json:"base64,omitempty"` // the value, where it is no text
+		Written bool    `json:"written"`
+	}{Key: f.key, Token: v.Token, Written: f.write}
+	switch {
+	case v.Data == nil:
+	case utf8.Valid(v.Data):
+		object.Value = new(string(v.Data))
+	default:
+		object.Base64 = v.Data
+	}
+	return object
+}
