@@ -62,7 +62,7 @@ func decode(b []byte) (message, error) {
 	var m message
 	switch kind(b[0]) {
 	case kindStart:
-		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), output: r.flag(), specLen: r.uint32(), limits: r.limits()}
+		s := startMessage{run: r.run(), lease: r.lease(), grace: r.duration(), files: r.byte(standardFiles), specLen: r.uint32(), limits: r.limits()}
 		s.spec = r.all()
 		m = s
 		if s.specLen > maxSpec || len(s.spec) > 0 && len(s.spec) != int(s.specLen) {
@@ -81,6 +81,8 @@ func decode(b []byte) (message, error) {
 		m = moves
 	case kindEnd:
 		m = endMessage{r.run(), r.duration()}
+	case kindSignal:
+		m = signalMessage{r.run(), r.uint32()}
 	case kindPing:
 		m = pingMessage{r.uint32()}
 	case kindPong:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -27,26 +28,33 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 	if _, _, over := endOf(ctx, run.Kill); over {
 		return Result{}, errNotStarted
 	}
-	out, write, err := newPipe(run.Output)
+	out, files, err := c.standard(run)
 	if err != nil {
 		return Result{}, err
 	}
 	defer out.finish()
-	s.own(write)
+	if len(files) == 1 {
+		s.own(files[0])
+	}
 	term, kill, moved := run.Deadlines.At()
-	wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
+	wd, err := c.Warden.start(ctx, run.Kill, s, files, startMessage{
 		lease: leaseTimes{term, kill}, grace: c.KillGrace, limits: c.Warden.cgroups.settable(c.Limits),
 	})
 	if err != nil {
-		return Result{}, errors.Join(err, closeFile(write))
+		return Result{}, errors.Join(err, out.sent())
 	}
 	began, ended, killed := wd.began, ctx.Done(), run.Kill
+	var signals <-chan os.Signal // from when there is somebody to get them
 	for {
 		select {
 		case <-began:
 			// From here on it is the program's alone, or nobody's.
-			began = nil
-			_ = closeFile(write)
+			began, signals = nil, c.Signals
+			_ = out.sent()
+		case sig := <-signals:
+			if sig, ok := sig.(syscall.Signal); ok {
+				wd.signal(sig)
+			}
 		case <-moved:
 			term, kill, moved = run.Deadlines.At()
 			wd.move(term, kill)
@@ -58,9 +66,7 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 			killed = nil
 			wd.end(-1)
 		case <-wd.over:
-			if began != nil {
-				_ = closeFile(write)
-			}
+			_ = out.sent()
 			return c.tended(ctx, run, s, wd)
 		}
 	}

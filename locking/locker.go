@@ -161,6 +161,9 @@ func (l *Locker) Close() error {
 	return err
 }
 
+// Now reads the clocks that leases are judged by, to compare with [Lease.TrustedUntil].
+func (l *Locker) Now() Instant { return l.keeper.Now() }
+
 // enter counts a call in, unless the Locker is closed.
 func (l *Locker) enter() error {
 	l.mu.Lock()

@@ -63,7 +63,7 @@ func (s *Scheduler) vouch(r *run) {
 	if r.lost {
 		return
 	}
-	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	kill := r.lease.TrustedUntil().Boottime() - KillMargin(r.grant.Claim.TTL)
 	r.deadlines.Move(kill-s.opt.LossGrace, kill)
 }
 
@@ -75,7 +75,7 @@ func (s *Scheduler) disown(r *run, now locking.Instant) {
 	defer r.vouching.Unlock()
 	r.lost = true
 	term := now.Boottime()
-	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	kill := r.lease.TrustedUntil().Boottime() - KillMargin(r.grant.Claim.TTL)
 	r.deadlines.Move(term, min(term+s.opt.LossGrace, kill))
 }
 
@@ -137,9 +137,9 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 	return errs
 }
 
-// killMargin is how long before the trust deadline the last process of a run must be killed,
+// KillMargin is how long before the trust deadline the last process of a run must be killed,
 // so that it is dead by then: 5 % of the lease, at least 50 ms.
-func killMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }
+func KillMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }
 
 // watch ends the run's context when its lease is being lost, and closes its Kill channel in
 // time. It looks at the clocks every 100 ms then, for a timer stands still while a machine
@@ -166,7 +166,7 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	for {
 		// Not by what remains of the lease, which is nothing once it was refused. The later clock counts.
 		now := s.keeper.Now()
-		wait := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-killMargin(ttl))
+		wait := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
 		if wait <= 0 {
 			close(r.kill)
 			return

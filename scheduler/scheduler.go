@@ -111,7 +111,7 @@ func New(opt Options) (*Scheduler, error) {
 	}
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
 		Renew: s.renew, Observe: s.renewed,
-		RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + killMargin(opt.TTL), FailFast: opt.FailFast,
+		RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + KillMargin(opt.TTL), FailFast: opt.FailFast,
 		CallTimeout: opt.OpTimeout, Boottime: opt.Boottime,
 	})
 	if err != nil {
