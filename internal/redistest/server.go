@@ -51,6 +51,7 @@ func Server(t testing.TB, args ...string) *ServerProc {
 }
 
 func newServer(t testing.TB, args []string) *ServerProc {
+	t.Helper()
 	s := &ServerProc{t: t, dir: t.TempDir(), args: args}
 	s.argv = s.commandLine
 	return s
