@@ -371,6 +371,16 @@ func TestProperty13_ForeignValueIsConflict(t *testing.T) {
 				if after := fmt.Sprint(do(t, client, "TYPE", key), do(t, client, "TTL", key)); after != before {
 					t.Errorf("the key: got %s, want it untouched, %s", after, before)
 				}
+				if n := do(t, client, "DBSIZE"); n != int64(1) {
+					t.Errorf("%v keys are there, want nothing besides the one", n)
+				}
+				do(t, client, "SET", key+":fence", "17", "PX", "60000")
+				if _, err := l.TryAcquire(t.Context(), "report"); !errors.Is(err, ErrConflict) {
+					t.Errorf("TryAcquire: got %v, want ErrConflict", err)
+				}
+				if v := do(t, client, "GET", key+":fence"); v != "17" {
+					t.Errorf("the fence: got %v, want it as it was, 17", v)
+				}
 			})
 		})
 	}

@@ -123,8 +123,9 @@ end
 -- back (then by the counter), and above the caller's floor. Kept is the fence's value where the
 -- caller has read it.
 --
--- The lock is written first. Whoever read several keys at once took a key of another type for none,
--- and here it shows, as does a full server, before anything is written.
+-- The fence is written first: a script that dies between the two leaves no lock without its token,
+-- and on a full server it is this write that is refused, before anything is granted. Whoever read
+-- several keys at once took a lock of another type for none; then the fence becomes what it was.
 local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder, kept)
   local stored, err
   if kept then
@@ -139,10 +140,15 @@ local function lease_grant(lock, fence_key, fence_ttl, token, ttl, floor, holder
     return nil, redis.error_reply('CONFLICT ' .. fence_key .. ' has no fencing token left below 2^53')
   end
   fence = int(fence)
+  redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
   if not redis.call('SET', lock, token .. '|' .. fence .. '|' .. int(ttl) .. '|' .. holder, 'PX', ms(ttl), 'NX') then
+    if stored > 0 then
+      redis.call('SET', fence_key, int(stored), 'PX', ms(fence_ttl))
+    else
+      redis.call('DEL', fence_key)
+    end
     return nil, redis.error_reply('CONFLICT ' .. lock .. ' holds another type')
   end
-  redis.call('SET', fence_key, fence, 'PX', ms(fence_ttl))
   return { token = token, fence = fence, ttl = ttl, holder = holder, left = ttl }
 end
 

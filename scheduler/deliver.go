@@ -187,5 +187,6 @@ func (s *Scheduler) undelivered(d *delivery, err error) {
 	if d.lease != nil {
 		left = d.lease.Remaining()
 	}
-	d.log.Error("outcome not recorded", "outcome", d.ending.Outcome, "lock", s.opt.Ledger.LeaseKey(d.grant.Claim.Lock), "left", left, "err", err)
+	d.log.Error("outcome not recorded", "outcome", d.ending.Outcome,
+		"lock", s.opt.Ledger.LeaseKey(d.grant.Claim.Lock), "left", left, "err", err)
 }

@@ -13,11 +13,12 @@
 //
 // A run is stopped before its lease can pass to anybody else: its context ends with
 // [jobs.ErrLost] in time for the loss grace, and its Kill channel is closed before the trust
-// deadline. The same two instants are its [jobs.Deadlines], which every confirmed renewal moves on: the
-// warden keeps them also when this process does not. Losing a lease ends that run and nothing else. While Redis is away nothing
-// is claimed; runs go on until their trust deadlines; what could not be claimed in time is in
-// the ledger as missed, with the first claim afterwards. How runs ended meanwhile is kept, in
-// Options.Outcomes beyond the end of this process, and delivered in order when Redis is back.
+// deadline. The same two instants are its [jobs.Deadlines], which every confirmed renewal moves
+// on: the warden keeps them also when this process does not. Losing a lease ends that run and
+// nothing else. While Redis is away nothing is claimed; runs go on until their trust deadlines;
+// what could not be claimed in time is in the ledger as missed, with the first claim afterwards.
+// How runs ended meanwhile is kept, in Options.Outcomes beyond the end of this process, and
+// delivered in order when Redis is back.
 //
 // Goroutines: [Scheduler.Run] owns them all and returns after the last of them. The loop alone
 // walks the plan. The heart beats every two seconds and is the only one that changes what is

@@ -141,7 +141,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 		if t := s.manualTry(tab, job, r); s.room.enter(t) {
 			s.send(ctx, []*try{t})
 		} else {
-			s.room.wait(arrival{table: tab, due: t.due, request: r})
+			s.room.wait(t.arrival())
 		}
 	})
 }
@@ -150,6 +150,7 @@ func (s *Scheduler) take(ctx context.Context, r ledger.Request) {
 func (s *Scheduler) manualTry(tab *table, job *Job, r ledger.Request) *try {
 	asked := r.Asked()
 	t := s.newTry(tab, Due{Job: job, Index: -1, Tick: asked, At: asked, Deadline: asked.Add(ledger.RequestPatience)})
+	t.request = r
 	t.claim.Kind, t.claim.Request, t.claim.Who, t.claim.Force, t.claim.Due = ledger.Manual, r.ID, r.Who, r.Force, time.Time{}
 	if job.Overlap == OverlapAllow {
 		t.claim.Lease = t.claim.Lock + ":" + r.ID // two may be asked for in one second
@@ -265,12 +266,31 @@ func (s *Scheduler) compare(hosts []ledger.Host) (fewer bool) {
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is
 // there. A Redis that is away costs one line when it goes and one when it is back.
 func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
-	if err == nil && !now.IsZero() && s.clock.observe(sent, now) {
-		s.log.Warn("redis clock jumped", "now", now)
+	if say := s.notice(sent, now, err); say != nil {
+		say()
+	}
+}
+
+// notice is heard, but for the lines of the log: these are left to the caller. Nil: there are none.
+func (s *Scheduler) notice(sent locking.Instant, now time.Time, err error) (say func()) {
+	jumped := err == nil && !now.IsZero() && s.clock.observe(sent, now)
+	if jumped {
 		s.keeper.RenewNow()
 	}
-	if s.redis.heard(s.log, err) {
+	back, news := s.redis.heard(err)
+	if back {
 		s.lookBack()
+	}
+	if !jumped && news == nil {
+		return nil
+	}
+	return func() {
+		if jumped {
+			s.log.Warn("redis clock jumped", "now", now)
+		}
+		if news != nil {
+			news(s.log)
+		}
 	}
 }
 

@@ -76,7 +76,12 @@ func (s *Scheduler) isPaused(job string) bool {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.steering.Paused[job].Active(now) || s.steering.Paused[ledger.AllJobs].Active(now)
+	for _, of := range []string{job, ledger.EveryHostOf(job), ledger.AllJobs} {
+		if s.steering.Paused[of].Active(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // beatSoon makes the heart beat now.

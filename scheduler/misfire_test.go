@@ -284,6 +284,32 @@ func TestMisfire_WaitsForTheLock(t *testing.T) {
 	}
 }
 
+// A tick that comes due in time while others are still to be caught up waits for its turn among them. When
+// it is only the last of them that still runs, nothing has misfired any more: the tick meets a held lock,
+// like any other, and overlap says what becomes of it.
+func TestMisfire_TheTickAfterTheLastMeetsAHeldLock(t *testing.T) {
+	for overlap, want := range map[Overlap]string{OverlapSkip: "00:07:00 skipped", OverlapQueue: "00:07:00 succeeded"} {
+		t.Run(string(overlap), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				j := job(t, "j", "* * * * *", f.handler(40*time.Second))
+				j.Misfire, j.Overlap = MisfireAll, overlap
+				h := f.start("h0", nil, j)
+				until(t, "00:02:50")
+				h.stop()
+				<-h.ended
+				until(t, "00:04:40")
+				f.start("h1", nil, j)
+				until(t, "00:08:55")
+				f.wantTicks("j", []string{
+					"00:01:00 succeeded", "00:02:00 succeeded", "00:03:00 succeeded misfire", "00:04:00 succeeded misfire",
+					"00:05:00 succeeded misfire", "00:06:00 succeeded misfire", want, "00:08:00 succeeded",
+				})
+			})
+		})
+	}
+}
+
 // A long catch-up costs a few claims a run, however many hosts there are.
 func TestMisfire_CatchingUpIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

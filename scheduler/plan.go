@@ -23,8 +23,7 @@ type Due struct {
 
 // Plan yields the ticks of jobs that start after `after`, in the order of their start; of
 // those of one instant, in the order of the table. It is pure and ends only if every schedule
-// does. Jobs that are disabled, have no
-// schedule or are another host's have no ticks.
+// does. Jobs that are disabled, have no schedule or are another host's have no ticks.
 func Plan(jobs []Job, after time.Time) iter.Seq[Due] {
 	return func(yield func(Due) bool) {
 		q := make(planQueue, 0, len(jobs))

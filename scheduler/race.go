@@ -75,7 +75,7 @@ func (s *Scheduler) claimAll(ctx context.Context, tab *table, due []Due) {
 					tries = append(tries, t)
 				} else {
 					s.log.Debug("tick waits", "job", d.Job.Name, "tick", d.Tick, "reason", "the host is full")
-					s.room.wait(arrival{table: tab, due: d})
+					s.room.wait(t.arrival())
 				}
 			}
 			s.send(ctx, tries)

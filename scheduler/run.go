@@ -13,11 +13,6 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// abandonAfterKill is how long a handler may go on after its Kill channel was closed before
-// the run is recorded as ended without it. A command is dead by then; a Go function that looks
-// at neither its context nor Kill cannot be stopped, and its job stays closed on this host.
-const abandonAfterKill = time.Second
-
 // won turns a won claim into a run, or gives it back if there is no time left to use it.
 func (s *Scheduler) won(t *try, a answer) {
 	job, c := t.due.Job, &t.claim
@@ -44,6 +39,7 @@ func (s *Scheduler) won(t *try, a answer) {
 		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
 		kill:  make(chan struct{}), placed: t.placed,
 	}
+	t.placed = false // the run's from now on
 	r.ctx, r.cancel = context.WithCancelCause(s.handlers)
 	s.hold(r, a.sent)
 	if !r.lease.Valid() {
@@ -79,15 +75,17 @@ type run struct {
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
-
-	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := newOutputLog(r.log, defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(r, over)
 	}()
+	// It is watched by now: a log that blocks here keeps the handler from being called, and no lease is
+	// overrun when it is called after all.
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
+
+	output := jobs.NewOutput(s.opt.OutputBytes)
+	lines := newOutputLog(r.log, defaultLogRoom())
 	result := make(chan jobs.Result, 1)
 	go func() {
 		defer s.handling.Done()
@@ -106,41 +104,46 @@ func (s *Scheduler) execute(r *run) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	res := s.await(r, result, timeout)
+	res, alive := s.await(r, result, timeout)
 	close(over)
 	<-watched
 	r.lease.Stop()
 	s.release(r)
 	s.room.leave(&r.placed)
-	s.record(r, res, output)
+	s.record(r, res, alive, output)
 	s.ended(c.Job, res.Outcome)
 }
 
-// await waits for the handler. It tells it about its timeout, and goes on without it if it
-// does not return after its last call.
-func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time.Time) jobs.Result {
+// await waits for the handler. It tells it about its timeout, and goes on without it if it does not
+// return after its last call: what the run started may be alive then.
+func (s *Scheduler) await(r *run, result <-chan jobs.Result, timeout <-chan time.Time) (res jobs.Result, alive bool) {
 	kill := r.kill
 	var giveUp <-chan time.Time
 	for {
 		select {
 		case res := <-result:
-			return res
+			return res, false
 		case <-timeout:
 			r.cancel(fmt.Errorf("%w after %s", jobs.ErrTimedOut, r.job.Timeout))
 		case <-kill:
 			kill = nil
-			timer := time.NewTimer(abandonAfterKill)
+			timer := time.NewTimer(r.lastPatience())
 			defer timer.Stop()
 			giveUp = timer.C
 		case <-giveUp:
-			r.log.Error("handler did not stop", "reason", "it ignores its context; the job stays closed on this host until it returns")
 			s.countStuck(r.grant.Claim.Job, 1)
 			s.handling.Go(func() {
 				<-result
 				s.countStuck(r.grant.Claim.Job, -1)
 			})
 			outcome, reason, _ := jobs.EndOf(r.ctx)
-			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}
+			lock, effect := r.grant.Claim.Lock, "its lease is left to expire, and its job stays closed on this host until it returns"
+			if killable(r.job.Handler) {
+				r.log.Error("run did not end", "lock", lock, "reason", "what it started was killed, and is not gone", "effect", effect)
+				return jobs.Result{Outcome: outcome, Reason: reason + "; what it started was killed and is not gone", Ended: time.Now()}, true
+			}
+			r.log.Error("handler did not stop", "lock", lock, "reason", "it ignores its context", "effect", effect)
+			return jobs.Result{Outcome: outcome, Reason: reason + "; the handler did not stop", Ended: time.Now()}, true
 		}
 	}
 }
@@ -160,10 +163,10 @@ func callHandler(ctx context.Context, h jobs.Handler, run jobs.Run) (res jobs.Re
 	return h.Run(ctx, run)
 }
 
-// record says how the run ended, and delivers that to the ledger.
-func (s *Scheduler) record(r *run, res jobs.Result, output *jobs.Output) {
+// record says how the run ended, and delivers that to the ledger. alive: something of it may be.
+func (s *Scheduler) record(r *run, res jobs.Result, alive bool, output *jobs.Output) {
 	e := ledger.Ending{
-		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1),
+		Outcome: string(res.Outcome), Reason: res.Reason, ExitCode: res.ExitCode, Attempt: max(res.Attempt, 1), Alive: alive,
 		Started: s.clock.fromWall(res.Started), Ended: s.clock.fromWall(res.Ended),
 		CPU: res.CPU, PeakMemoryBytes: res.PeakMemoryBytes,
 	}

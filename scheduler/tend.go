@@ -30,7 +30,7 @@ func (s *Scheduler) tend(ctx context.Context) {
 			return
 		}
 		for names := range slices.Chunk(s.tending.due(time.Now()), lookAtOnce) {
-			s.look(ctx, names)
+			s.look(ctx, names, false)
 		}
 		timer.Reset(s.tending.wait(time.Now()))
 	}
@@ -64,19 +64,28 @@ func (s *Scheduler) rankFor(j *Job) int {
 // turnOf is how long a host of a rank leaves to those before it.
 func (s *Scheduler) turnOf(rank int) time.Duration { return turn(rank, stepBase+s.clock.p99()) }
 
-// look reads where jobs stand, and claims what they owe.
-func (s *Scheduler) look(ctx context.Context, names []string) {
+// look reads where jobs stand, and claims what they owe. placed: there is a place for each, which is
+// given back where none is needed.
+func (s *Scheduler) look(ctx context.Context, names []string, placed bool) {
 	tab := s.current()
 	now := time.Now()
+	again := func(name string, at time.Time) {
+		s.unplace(placed)
+		s.tending.again(name, at)
+	}
+	drop := func(name string) {
+		s.unplace(placed)
+		s.tending.drop(name)
+	}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		j, _ := tab.job(name)
 		switch {
 		case j == nil || !j.due() || s.isDrained():
-			s.tending.drop(name)
-		case s.isStuck(name), s.room.full(j):
-			s.tending.again(name, now.Add(lastBackoff))
+			drop(name)
+		case s.isStuck(name):
+			again(name, now.Add(lastBackoff))
 		case s.isPaused(name):
-			s.tending.again(name, now.Add(ledger.BeatEvery))
+			again(name, now.Add(ledger.BeatEvery))
 		default:
 			return false
 		}
@@ -87,7 +96,7 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 	cancel()
 	if err != nil {
 		for _, name := range names {
-			s.tending.again(name, now.Add(lastBackoff))
+			again(name, now.Add(lastBackoff))
 		}
 		return
 	}
@@ -95,19 +104,19 @@ func (s *Scheduler) look(ctx context.Context, names []string) {
 		st := &standings[i]
 		j, index := tab.job(st.Job)
 		if st.Err != nil {
-			s.tending.again(st.Job, now.Add(refusedBackoff)) // the next claim names the key
+			again(st.Job, now.Add(refusedBackoff)) // the next claim names the key
 			continue
 		}
 		d, wait := owed(j, index, st, s.baseOf(tab, st), s.clock.Now())
 		switch at := s.claimableAt(&d, now); {
 		case !d.none() && at.After(now):
-			s.tending.again(st.Job, at)
+			again(st.Job, at)
 		case !d.none():
-			s.spawn(func() { s.repay(ctx, tab, d) })
+			s.spawn(func() { s.repay(ctx, tab, d, placed) })
 		case wait > 0:
-			s.tending.again(st.Job, now.Add(wait+s.turnOf(s.tending.rankOf(st.Job))))
+			again(st.Job, now.Add(wait+s.turnOf(s.tending.rankOf(st.Job))))
 		default:
-			s.tending.drop(st.Job)
+			drop(st.Job)
 		}
 	}
 }
@@ -160,15 +169,18 @@ func (s *Scheduler) guard(j *Job, tick time.Time) {
 	}
 }
 
-// repay claims a tick that is owed, until it is answered, and says when to look at its job again.
-func (s *Scheduler) repay(ctx context.Context, tab *table, d debt) {
+// repay claims a tick that is owed, until it is answered, and says when to look at its job again. placed:
+// it has a place. Without one, and none is free, it waits in line, and its job is looked at when it is its
+// turn.
+func (s *Scheduler) repay(ctx context.Context, tab *table, d debt, placed bool) {
 	name := d.due.Job.Name
 	var a answer
 	for range 2 {
 		t := s.newTry(tab, d.due)
-		t.claim.Kind, t.owed = d.kind, true
+		t.claim.Kind, t.owed, t.placed = d.kind, true, placed
+		placed = false
 		if !s.room.enter(t) {
-			s.tending.again(name, time.Now().Add(lastBackoff))
+			s.room.wait(t.arrival())
 			return
 		}
 		var ok bool
@@ -218,7 +230,6 @@ func (s *Scheduler) answerTo(ctx context.Context, t *try) (a answer, ok bool) {
 		}
 		refused := !unanswered(a.Err)
 		if refused && !t.unsure {
-			s.room.leave(&t.placed)
 			return a, false
 		}
 		if refused || !sleep(ctx, t.backoff) || t.over(s.clock.Now()) || time.Since(begun) > s.opt.TTL {

@@ -18,9 +18,10 @@ type try struct {
 	table   *table
 	due     Due
 	claim   ledger.Claim
-	owed    bool // it is tend's, which looks after its job anyway
-	placed  bool // it has taken a place of the room
-	unsure  bool // it may have been won: since it was sent without an answer, nothing has told
+	request ledger.Request // ID "": nobody asked for it by hand
+	owed    bool           // it is tend's, which looks after its job anyway
+	placed  bool           // it has taken a place of the room
+	unsure  bool           // it may have been won: since it was sent without an answer, nothing has told
 	backoff time.Duration
 }
 
@@ -124,6 +125,11 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	return out
 }
 
+// arrival is the try as it waits for a place.
+func (t *try) arrival() arrival {
+	return arrival{table: t.table, due: t.due, request: t.request, owed: t.owed}
+}
+
 // over tells whether it is too late to ask again.
 func (t *try) over(now time.Time) bool {
 	return !t.claim.Deadline.IsZero() && now.After(t.claim.Deadline)
@@ -142,9 +148,6 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 		case d.Answer == ledger.Early:
 			wait = d.Wait
 		}
-		if d.Err != nil && !t.unsure {
-			s.room.leave(&t.placed) // it was not won, and may be refused for long
-		}
 		running := sleep(ctx, wait)
 		if over := t.over(s.clock.Now()); !running || over {
 			s.room.leave(&t.placed)
@@ -158,7 +161,8 @@ func (s *Scheduler) chase(ctx context.Context, t *try, d ledger.Decision) {
 			return
 		}
 		if !s.room.enter(t) {
-			continue
+			s.room.wait(t.arrival()) // it cannot have been won, so another try is as good
+			return
 		}
 		var a answer
 		s.call(func(context.Context) { a = s.ask(ctx, []*try{t})[0] }) //nolint:contextcheck // the deadline begins when there is room
@@ -174,6 +178,9 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	c := &t.claim
 	log := s.log.With("job", c.Job, "tick", c.Tick)
 	t.unsure = a.Err != nil && (t.unsure || unanswered(a.Err))
+	if !t.unsure && (a.Err != nil || a.Answer != ledger.Won) {
+		s.room.leave(&t.placed) // it may be refused, or early, for long
+	}
 	if a.Err != nil {
 		if !unanswered(a.Err) && s.newRefusal(c.Job, a.Err) {
 			// Somebody must act, and may do so within the start deadline.
@@ -183,9 +190,6 @@ func (s *Scheduler) settle(t *try, a answer) bool {
 	}
 	if a.Answer != ledger.Future {
 		s.newRefusal(c.Job, nil)
-	}
-	if a.Answer != ledger.Won && a.Answer != ledger.Early {
-		s.room.leave(&t.placed)
 	}
 	s.tellUnrun(c.Job, a.Unrun)
 	switch a.Answer {

@@ -27,8 +27,8 @@ or the time of --for is over. It survives restarts of every daemon. Runs that ar
 not touched. The ticks inside a pause are recorded as skipped, with who paused and why, and are
 not caught up. To pause what is paused sets its end anew, and may be sooner.
 
-A job that runs on every host is JOB@HOST on each. JOB alone is those of the hosts that are there: one
-that comes later is not paused.`,
+A job that runs on every host is JOB@HOST on each. JOB alone is all of them, also those of hosts that
+are away, or come later. Each pause ends by itself: to resume JOB@HOST does not end that of JOB.`,
 		Example: `  rota pause nightly-report --for 2h --reason "database upgrade"
   rota pause --all`,
 		Args: takes("[JOB]"),
@@ -37,7 +37,7 @@ that comes later is not paused.`,
 	c.Flags().BoolVar(&f.all, "all", false, "every job of the fleet")
 	c.Flags().StringVar(&f.length, "for", "", "how long, as 90m or 2d (default until resumed)")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, shown to whoever asks"+reasonHelp)
-	c.Flags().BoolVar(&f.json, "json", false, "print an object for each: job, paused, pause")
+	c.Flags().BoolVar(&f.json, "json", false, "print an object: job, paused, pause")
 	return c
 }
 
@@ -61,19 +61,10 @@ func (a *app) pause(ctx context.Context, args []string, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
-	targets, err := s.targets(ctx, args, f.all)
+	t, err := s.target(args, f.all)
 	if err != nil {
 		return err
 	}
-	for _, t := range targets {
-		if err := a.pauseOne(ctx, s, t, length, by, f.json); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *app) pauseOne(ctx context.Context, s *session, t target, length time.Duration, by ledger.By, asJSON bool) error {
 	// Looked at before anything is changed: who replaces a pause without knowing should learn it.
 	before, err := t.state(ctx, s)
 	if err != nil {
@@ -92,5 +83,5 @@ func (a *app) pauseOne(ctx context.Context, s *session, t target, length time.Du
 	if h.Ends() {
 		until = stamp(h.Until)
 	}
-	return a.answer(asJSON, t.answer(&h), "paused %s until %s", t, until)
+	return a.answer(f.json, t.answer(&h), "paused %s until %s", t, until)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,15 +16,16 @@ func (a *app) resumeCmd() *cobra.Command {
 		Use:   "resume JOB|--all",
 		Short: "End a pause",
 		Long: `End the pause of a job, or with --all that of the fleet. A job that is paused by itself stays
-paused when the fleet's pause ends, and the other way round; that is said. Nothing is caught up.
-JOB may have left the table since it was paused.`,
+paused when the fleet's pause ends, and the other way round; that is said. So it is between a job that
+runs on every host, JOB, and what it is on one of them, JOB@HOST. Nothing is caught up. JOB may have
+left the table since it was paused.`,
 		Example: `  rota resume nightly-report
   rota resume --all`,
 		Args: takes("[JOB]"),
 		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args, all, asJSON) },
 	}
 	c.Flags().BoolVar(&all, "all", false, "the pause of the whole fleet")
-	c.Flags().BoolVar(&asJSON, "json", false, "print an object for each: job, paused, pause")
+	c.Flags().BoolVar(&asJSON, "json", false, "print an object: job, paused, pause")
 	return c
 }
 
@@ -33,10 +35,10 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 		return err
 	}
 	defer s.close()
-	targets, err := s.targets(ctx, args, all)
+	t, err := s.target(args, all)
 	if err != nil && !all {
-		if t := s.pausedTarget(ctx, args); !t.all() {
-			targets, err = []target{t}, nil
+		if gone := s.pausedTarget(ctx, args); !gone.all() {
+			t, err = gone, nil
 		}
 	}
 	if err != nil {
@@ -46,15 +48,6 @@ func (a *app) resume(ctx context.Context, args []string, all, asJSON bool) error
 	if err != nil {
 		return err
 	}
-	for _, t := range targets {
-		if err := a.resumeOne(ctx, s, t, by, asJSON); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *app) resumeOne(ctx context.Context, s *session, t target, by ledger.By, asJSON bool) error {
 	ended, err := change(ctx, s, func(ctx context.Context) (bool, error) { return s.led.Resume(ctx, t.name(), by) })
 	if err != nil {
 		return err
@@ -65,11 +58,7 @@ func (a *app) resumeOne(ctx context.Context, s *session, t target, by ledger.By,
 	if err != nil {
 		return err
 	}
-	a.noteStillPaused(t, left)
-	var still *ledger.Pause
-	if !t.all() && len(left) > 0 {
-		still = left[0].FleetPause
-	}
+	still := a.noteStillPaused(t, left)
 	switch {
 	case ended:
 		return a.answer(asJSON, t.answer(still), "resumed %s", t)
@@ -86,48 +75,70 @@ func (s *session) pausedTarget(ctx context.Context, args []string) target {
 		return target{}
 	}
 	steering, err := ask(ctx, s, s.led.Steering)
-	if _, ok := steering.Paused[args[0]]; err != nil || !ok || args[0] == ledger.AllJobs {
+	if err != nil || args[0] == ledger.AllJobs {
 		return target{}
 	}
-	return target{gone: args[0]}
+	for _, name := range []string{args[0], ledger.EveryHost(args[0])} {
+		if _, ok := steering.Paused[name]; ok {
+			return target{gone: name}
+		}
+	}
+	return target{}
 }
 
-// stillPaused lists what the resumed pause left behind: of a job the fleet's, of the fleet those
-// of jobs.
-func (s *session) stillPaused(ctx context.Context, t target) ([]ledger.JobState, error) {
-	names := []string{t.name()}
-	if t.all() {
+// stillPaused reads what the end of a pause may have left behind: the target, unless that is the fleet,
+// and below it all that is paused by itself.
+func (s *session) stillPaused(ctx context.Context, t target) (left []ledger.JobState, err error) {
+	var names []string
+	switch {
+	case t.all():
 		refs, err := s.spread(ctx, s.table())
 		if err != nil {
 			return nil, err
 		}
-		names = keys(refs)
-	}
-	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
-	if err != nil {
-		return nil, err
-	}
-	var left []ledger.JobState
-	for _, state := range states {
-		if t.all() && state.Pause != nil || !t.all() && state.FleetPause != nil {
-			left = append(left, state)
+		for _, r := range append(s.table(), refs...) {
+			if name := r.pauseKey(); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
+	case t.every() && t.job.Job != nil:
+		refs, err := s.spread(ctx, []ref{t.job})
+		if err != nil {
+			return nil, err
+		}
+		names = append([]string{t.name()}, keys(refs)...)
+	default:
+		names = []string{t.name()}
 	}
-	return left, nil
+	return ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
 }
 
-func (a *app) noteStillPaused(t target, left []ledger.JobState) {
-	switch {
-	case len(left) == 0:
-	case !t.all():
-		h := left[0].FleetPause
-		a.note("%s stays paused: the fleet is %s", t, pausedText(h, stamp(h.Until)))
-		a.hint("'rota resume --all' ends that")
-	default:
-		names := make([]string, len(left))
-		for i := range left {
-			names[i] = left[i].Job
+// noteStillPaused says which pauses hold the target, or part of it, all the same. It returns the one that
+// holds all of it and ends last; nil: there is none.
+func (a *app) noteStillPaused(t target, states []ledger.JobState) (still *ledger.Pause) {
+	var parts []string
+	for i := range states {
+		s := &states[i]
+		if s.Pause != nil && s.Job != t.name() {
+			parts = append(parts, target{gone: s.Job}.String())
 		}
-		a.note("still paused by itself: %s", strings.Join(names, ", "))
+		if s.Job != t.name() {
+			continue
+		}
+		wider := *s
+		wider.Pause = nil
+		still = wider.PausedBy()
+		if h := s.EveryPause; h != nil {
+			a.note("%s stays paused: on every host it is %s", t, pausedText(h, stamp(h.Until)))
+			a.hint("'rota resume %s' ends that", target{gone: ledger.EveryHostOf(s.Job)}.arg())
+		}
+		if h := s.FleetPause; h != nil {
+			a.note("%s stays paused: the fleet is %s", t, pausedText(h, stamp(h.Until)))
+			a.hint("'rota resume --all' ends that")
+		}
 	}
+	if len(parts) > 0 {
+		a.note("still paused by itself: %s", strings.Join(parts, ", "))
+	}
+	return still
 }

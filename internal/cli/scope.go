@@ -22,6 +22,14 @@ type ref struct {
 // everywhere tells whether it is one for each host, and which is not said.
 func (r ref) everywhere() bool { return r.Scope == scheduler.ScopeHost && r.host == "" }
 
+// pauseKey is the name in the ledger under which it is paused by itself.
+func (r ref) pauseKey() string {
+	if r.everywhere() {
+		return ledger.EveryHost(r.Name)
+	}
+	return r.key
+}
+
 // on is the job of one host.
 func (r ref) on(host string) ref { return ref{r.Job, r.Name + "@" + host, host} }
 

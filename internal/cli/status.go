@@ -65,7 +65,7 @@ func (a *app) status(ctx context.Context, args []string, watch, asJSON bool) err
 		case only != "" && len(v.Jobs) == 1:
 			v.writeJob(&text, s)
 		default:
-			v.writeAll(&text, s, a.colours())
+			v.writeAll(&text, s, a.columns(), a.colours())
 		}
 		_, err := w.Write(text.Bytes())
 		return err

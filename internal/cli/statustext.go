@@ -13,31 +13,63 @@ import (
 	"rota/scheduler/ledger"
 )
 
-// writeAll writes the view as tables, and below them a line for each thing to know.
-func (v *view) writeAll(w *bytes.Buffer, s *session, colour bool) {
-	t := newTable(colour, "STATE", "JOB", "STATE", "NEXT", "LAST", "HOLDER", "TOKEN", "LAG")
-	for i := range v.Jobs {
-		j := &v.Jobs[i]
-		holder := "-"
-		if j.Running {
-			holder = *j.Holder + " for " + span(v.Now.Sub(j.newest.Won)) + kindOf(j.newest) + more(j)
-		}
-		t.row(j.Name, word(j.State), v.nextOf(j), v.last(j), holder, tokenOf(j.newest), lagOf(j.newest))
-	}
+// writeAll writes the view as tables, for lines of so many characters (0: any), and below them a line for
+// each thing to know.
+func (v *view) writeAll(w *bytes.Buffer, s *session, columns int, colour bool) {
 	if len(v.Jobs) > 0 {
+		// A token is long, and for those who look into a store. LAST shows a lag that matters.
+		shapes := []shape{
+			{},
+			{omit: []string{"TOKEN"}},
+			{omit: []string{"TOKEN"}, brief: distance},
+			{omit: []string{"TOKEN"}, brief: bare},
+			{omit: []string{"TOKEN", "LAG"}, brief: bare},
+			{omit: []string{"TOKEN", "LAG", "HOLDER"}, brief: bare},
+		}
+		t := fit(columns, shapes, func(brief brevity) *table { return v.jobTable(colour, brief) })
 		_, _ = t.WriteTo(w)
 	} else {
 		fmt.Fprintf(w, "no jobs in %s\n", s.cfg.Path)
 	}
 	if len(v.Hosts) > 0 {
 		fmt.Fprintln(w)
-		h := newTable(colour, "STATE", "HOST", "STATE", "VERSION", "TABLE", "CLOCK", "RUNNING")
-		for _, host := range v.Hosts {
-			h.row(host.Name, v.hostState(&host), host.Version, host.Table, offset(host.ClockOffset), places(&host))
+		// STATE tells of a table that is another.
+		shapes := []shape{
+			{},
+			{omit: []string{"TABLE"}},
+			{omit: []string{"TABLE", "VERSION"}},
+			{omit: []string{"TABLE", "VERSION", "CLOCK"}},
 		}
-		_, _ = h.WriteTo(w)
+		t := fit(columns, shapes, func(brevity) *table { return v.hostTable(colour) })
+		_, _ = t.WriteTo(w)
 	}
 	v.writeBelow(w, func(notes *bytes.Buffer) { v.writeNotes(notes, s) })
+}
+
+// jobTable has a line for each job.
+func (v *view) jobTable(colour bool, brief brevity) *table {
+	t := newTable(colour, "STATE", "JOB", "STATE", "NEXT", "LAST", "HOLDER", "TOKEN", "LAG")
+	for i := range v.Jobs {
+		j := &v.Jobs[i]
+		holder := "-"
+		if j.Running {
+			holder = *j.Holder
+			if brief < bare {
+				holder += " for " + span(v.Now.Sub(j.newest.Won)) + kindOf(j.newest)
+			}
+			holder += more(j)
+		}
+		t.row(j.Name, word(j.State), v.nextOf(j, brief), v.last(j, brief), holder, tokenOf(j.newest), lagOf(j.newest))
+	}
+	return t
+}
+
+func (v *view) hostTable(colour bool) *table {
+	t := newTable(colour, "STATE", "HOST", "STATE", "VERSION", "TABLE", "CLOCK", "RUNNING")
+	for _, host := range v.Hosts {
+		t.row(host.Name, v.hostState(&host), host.Version, host.Table, offset(host.ClockOffset), places(&host))
+	}
+	return t
 }
 
 // writeJob writes the only job of the view, in full.
@@ -50,6 +82,7 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 		t.row("", faultText(j.fault))
 	}
 	v.rowPaused(t, "paused", "", j.own)
+	v.rowPaused(t, "every host", "paused ", j.every)
 	v.rowPaused(t, "fleet", "paused ", v.Pause)
 	if !j.cursor.IsZero() {
 		t.row("cursor", stamp(j.cursor)+", "+since(j.cursor, v.Now)+": 'rota reset "+j.Name+"' takes it back to now")
@@ -66,7 +99,7 @@ func (v *view) writeJob(w *bytes.Buffer, s *session) {
 	} else {
 		t.row("next", "-")
 	}
-	t.row("last", v.last(j))
+	t.row("last", v.last(j, wordy))
 	if e := j.Last; e != nil {
 		if e.Run != "" {
 			t.row("", fmt.Sprintf("run %s on %s, took %s", e.Run, e.Host, tookOf(e)))
@@ -132,10 +165,15 @@ func (v *view) writeNotes(w *bytes.Buffer, s *session) {
 	if h := v.Pause; h != nil {
 		fmt.Fprintf(w, "the fleet is %s\n", pausedText(h, clock(h.Until, v.Now)))
 	}
+	everywhere := "" // the job whose pause on every host was told last
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		if j.fault != nil {
 			fmt.Fprintf(w, "%s: %s\n", j.Name, faultText(j.fault))
+		}
+		if h := j.every; h != nil && everywhere != j.job.Name {
+			everywhere = j.job.Name // they stand together
+			fmt.Fprintf(w, "%s: on every host %s\n", everywhere, pausedText(h, clock(h.Until, v.Now)))
 		}
 		if h := j.own; h != nil {
 			fmt.Fprintf(w, "%s: %s\n", j.Name, pausedText(h, clock(h.Until, v.Now)))
@@ -231,9 +269,12 @@ func (v *view) hostState(h *hostView) string {
 }
 
 // nextOf is the next tick of a job, and with a splay when it starts for it.
-func (v *view) nextOf(j *jobView) string {
-	if j.Next == nil {
+func (v *view) nextOf(j *jobView, brief brevity) string {
+	switch {
+	case j.Next == nil:
 		return "-"
+	case brief >= distance:
+		return since(*j.Next, v.Now)
 	}
 	text := since(*j.Next, v.Now) + ", " + clock(*j.Next, v.Now)
 	if j.Start != nil {
@@ -267,12 +308,16 @@ func places(h *hostView) string {
 }
 
 // last is the newest outcome and when that was.
-func (v *view) last(j *jobView) string {
+func (v *view) last(j *jobView, brief brevity) string {
 	if j.Last == nil {
 		return "-"
 	}
 	at := endOf(j.Last)
-	return j.Last.Outcome + " " + since(at, v.Now) + ", " + clock(at, v.Now)
+	text := j.Last.Outcome + " " + since(at, v.Now)
+	if brief >= distance {
+		return text
+	}
+	return text + ", " + clock(at, v.Now)
 }
 
 // word is a state as people read it; the JSON has no blanks in it.

@@ -61,47 +61,32 @@ func change[T any](ctx context.Context, s *session, call func(context.Context) (
 	return v, err
 }
 
-// target is what a pause is about: a job of the table, or every one. To resume, a job that is in
-// the table no more.
+// target is what a pause is about: a job of the table, on one host or on every one, or every job. To
+// resume, a job that is in the table no more.
 type target struct {
 	job  ref
-	gone string // a job's name without a job
+	gone string // the ledger's name of a job that is not in the table
 }
 
-// targets are what the arguments name: one, or of a job that runs on every host those of the hosts that
-// are there.
-func (s *session) targets(ctx context.Context, args []string, all bool) ([]target, error) {
+// target is what the arguments name.
+func (s *session) target(args []string, all bool) (target, error) {
 	switch {
 	case all && len(args) > 0:
-		return nil, usage("name a job or say --all, not both")
+		return target{}, usage("name a job or say --all, not both")
 	case all:
-		return []target{{}}, nil
+		return target{}, nil
 	case len(args) == 0:
-		return nil, usage("name a job, or say --all")
+		return target{}, usage("name a job, or say --all")
 	}
 	r, err := findRef(s.cfg, args[0])
-	if err != nil {
-		return nil, err
-	}
-	refs, err := s.spread(ctx, []ref{r})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]target, len(refs))
-	for i, r := range refs {
-		if r.everywhere() {
-			return nil, &exitError{
-				code: exitFailed, text: "no host is there that runs " + r.Name,
-				hint: "one that is away can be named: " + r.Name + "@HOST",
-			}
-		}
-		out[i] = target{job: r}
-	}
-	return out, nil
+	return target{job: r}, err
 }
 
 // all tells whether every job is meant.
 func (t target) all() bool { return t.job.Job == nil && t.gone == "" }
+
+// every tells whether a job is meant that runs on every host, on all of them.
+func (t target) every() bool { return !t.all() && t.name() == ledger.EveryHostOf(t.name()) }
 
 // name is the ledger's.
 func (t target) name() string {
@@ -111,20 +96,27 @@ func (t target) name() string {
 	case t.job.Job == nil:
 		return t.gone
 	}
-	return t.job.key
+	return t.job.pauseKey()
 }
 
 // arg is how a command line names it.
 func (t target) arg() string {
-	if t.all() {
+	switch {
+	case t.all():
 		return "--all"
+	case t.every():
+		name, _, _ := strings.Cut(t.name(), "@")
+		return name
 	}
 	return t.name()
 }
 
 func (t target) String() string {
-	if t.all() {
+	switch {
+	case t.all():
 		return "every job"
+	case t.every():
+		return t.arg() + " on every host"
 	}
 	return t.name()
 }
@@ -198,7 +190,7 @@ type pauseAnswer struct {
 func (t target) answer(h *ledger.Pause) pauseAnswer {
 	out := pauseAnswer{Paused: h != nil, Pause: h}
 	if !t.all() {
-		out.Job = new(t.name())
+		out.Job = new(t.arg())
 	}
 	return out
 }

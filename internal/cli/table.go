@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -15,20 +17,17 @@ import (
 // table is text in columns, for people. What is in its cells may come from Redis, and so from
 // anybody: it is shown by [plain].
 type table struct {
-	text     bytes.Buffer
-	columns  *tabwriter.Writer
-	coloured int // the column whose words have colours; -1: none
+	rows     [][]string // the header first, if it has one
+	coloured int        // the column whose words have colours; -1: none
+	omitted  []int      // columns that are not shown
 }
 
 // newTable begins a table with its header. The colour goes to the column of that name, if
 // colour is set at all.
 func newTable(colour bool, colouredColumn string, header ...string) *table {
 	t := &table{coloured: -1}
-	t.columns = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
-	for i, name := range header {
-		if colour && name == colouredColumn {
-			t.coloured = i
-		}
+	if colour {
+		t.coloured = slices.Index(header, colouredColumn)
 	}
 	if len(header) > 0 {
 		t.row(header...)
@@ -37,27 +36,72 @@ func newTable(colour bool, colouredColumn string, header ...string) *table {
 }
 
 func (t *table) row(cells ...string) {
+	shown := make([]string, len(cells))
 	for i, c := range cells {
-		if i > 0 {
-			fmt.Fprint(t.columns, "\t")
-		}
-		c = plain(c)
-		if i == t.coloured {
-			// Every cell of the column is this much longer, so they stay aligned (ECMA-48, SGR).
-			c = "\x1b[3" + colourOf(c) + "m" + c + "\x1b[39m"
-		}
-		fmt.Fprint(t.columns, c)
+		shown[i] = plain(c)
 	}
-	fmt.Fprint(t.columns, "\n")
+	t.rows = append(t.rows, shown)
+}
+
+// omit leaves out columns, by their names in the header.
+func (t *table) omit(names ...string) {
+	for _, name := range names {
+		t.omitted = append(t.omitted, slices.Index(t.rows[0], name))
+	}
+}
+
+// gap is between two columns.
+const gap = 2
+
+// width is how many characters its longest line has.
+func (t *table) width() int {
+	var columns []int
+	for _, cells := range t.rows {
+		for i, c := range cells {
+			if i == len(columns) {
+				columns = append(columns, 0)
+			}
+			if !slices.Contains(t.omitted, i) {
+				columns[i] = max(columns[i], utf8.RuneCountInString(c))
+			}
+		}
+	}
+	longest, end := 0, 0
+	for i, n := range columns {
+		if !slices.Contains(t.omitted, i) {
+			longest, end = end+n, end+n+gap
+		}
+	}
+	return longest
 }
 
 // WriteTo writes the table without blanks at the ends of its lines.
 func (t *table) WriteTo(w io.Writer) (int64, error) {
-	if err := t.columns.Flush(); err != nil {
+	var text bytes.Buffer
+	columns := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
+	for _, cells := range t.rows {
+		first := true
+		for i, c := range cells {
+			if slices.Contains(t.omitted, i) {
+				continue
+			}
+			if !first {
+				fmt.Fprint(columns, "\t")
+			}
+			first = false
+			if i == t.coloured {
+				// Every cell of the column is this much longer, so they stay aligned (ECMA-48, SGR).
+				c = "\x1b[3" + colourOf(c) + "m" + c + "\x1b[39m"
+			}
+			fmt.Fprint(columns, c)
+		}
+		fmt.Fprint(columns, "\n")
+	}
+	if err := columns.Flush(); err != nil {
 		return 0, err
 	}
 	var out strings.Builder
-	for line := range strings.Lines(t.text.String()) {
+	for line := range strings.Lines(text.String()) {
 		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	n, err := io.WriteString(w, out.String())

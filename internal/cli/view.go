@@ -37,7 +37,7 @@ type jobView struct {
 	Token    *int64        `json:"token"`
 	Waiting  *time.Time    `json:"waiting"` // the tick that waits for the lock
 	Paused   bool          `json:"paused"`
-	Pause    *ledger.Pause `json:"pause"` // its own or the fleet's: the one that ends last
+	Pause    *ledger.Pause `json:"pause"` // its own, that on every host, or the fleet's: the one that ends last
 	Running  bool          `json:"running"`
 
 	Start *time.Time     `json:"start"` // when it starts for the next tick, if it has a splay
@@ -48,6 +48,7 @@ type jobView struct {
 	unrun  *ledger.Entry // the newest skip or miss, if it is of a later tick than the last run that ended
 	left   time.Duration // of the newest run's lease, if it is running
 	own    *ledger.Pause // the pause of the job itself
+	every  *ledger.Pause // that of what it is on every host
 	fault  error         // a key of the job that holds something else
 	cursor time.Time     // if it lies in the future
 }
@@ -95,7 +96,12 @@ func (s *session) view(ctx context.Context, only string) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, names) })
+	// Of a job that runs on every host, and no host is there, the ledger knows no more than its pause.
+	records := make([]string, len(table))
+	for i, r := range table {
+		records[i] = r.pauseKey()
+	}
+	states, err := ask(ctx, s, func(ctx context.Context) ([]ledger.JobState, error) { return s.led.State(ctx, records) })
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +149,8 @@ func (v *view) claiming(r ref) (n int) {
 // viewJob puts together what is known of a job, on a fleet of so many hosts that claim its ticks.
 func viewJob(r ref, state *ledger.JobState, entries []ledger.Entry, claiming int, now time.Time) jobView {
 	v := jobView{
-		Name: r.key, Schedule: strings.Join(r.Schedule.Specs(), "; "), Timezone: r.Timezone,
-		Enabled: r.Enabled, Paused: state.Paused, Pause: state.PausedBy(), Runs: state.Going, job: r, own: state.Pause, fault: state.Err,
+		Name: r.key, Schedule: strings.Join(r.Schedule.Specs(), "; "), Timezone: r.Timezone, Enabled: r.Enabled,
+		Paused: state.Paused, Pause: state.PausedBy(), Runs: state.Going, job: r, own: state.Pause, every: state.EveryPause, fault: state.Err,
 	}
 	if v.Runs == nil {
 		v.Runs = []ledger.Going{}

@@ -58,6 +58,7 @@ type file struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended"`
 	Attempt  int       `json:"attempt"`
+	Alive    bool      `json:"alive,omitempty"`
 	CPU      int64     `json:"cpu_ns,omitempty"` // what the run used; 0: not known
 	Peak     int64     `json:"peak_memory_bytes,omitempty"`
 	Output   []byte    `json:"output,omitempty"` // in base64: it need not be text
@@ -73,7 +74,7 @@ func encode(o *outcome) ([]byte, error) {
 		Definition: c.Definition, TTL: c.TTL.Milliseconds(), Expire: c.Expire.Milliseconds(),
 		Request: c.Request, Who: c.Who,
 		Outcome: e.Outcome, Reason: e.Reason, ExitCode: e.ExitCode, Started: e.Started.UTC(), Ended: e.Ended.UTC(),
-		Attempt: e.Attempt, CPU: e.CPU.Nanoseconds(), Peak: e.PeakMemoryBytes, Output: e.Output,
+		Attempt: e.Attempt, Alive: e.Alive, CPU: e.CPU.Nanoseconds(), Peak: e.PeakMemoryBytes, Output: e.Output,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("outcomes: %w", err)
@@ -118,7 +119,7 @@ func decode(data []byte) (*outcome, error) {
 		},
 		ending: ledger.Ending{
 			Outcome: f.Outcome, Reason: f.Reason, ExitCode: f.ExitCode, Started: f.Started.UTC(), Ended: f.Ended.UTC(),
-			Attempt: f.Attempt, Output: f.Output, CPU: time.Duration(f.CPU), PeakMemoryBytes: f.Peak,
+			Attempt: f.Attempt, Alive: f.Alive, Output: f.Output, CPU: time.Duration(f.CPU), PeakMemoryBytes: f.Peak,
 		},
 	}
 	return o, o.check()

@@ -27,7 +27,7 @@ func sample() *outcome {
 		},
 		ending: ledger.Ending{
 			Outcome: "failed", Reason: "exit code 3", ExitCode: new(3), Started: at.Add(7 * time.Millisecond),
-			Ended: at.Add(1207123456 * time.Nanosecond), Attempt: 2, CPU: 812345678, PeakMemoryBytes: 1 << 29, Output: []byte("a\x00b\xff\x1b[31m\n<3>forged\r\n"),
+			Ended: at.Add(1207123456 * time.Nanosecond), Attempt: 2, Alive: true, CPU: 812345678, PeakMemoryBytes: 1 << 29, Output: []byte("a\x00b\xff\x1b[31m\n<3>forged\r\n"),
 		},
 	}
 }
@@ -55,8 +55,8 @@ func TestCodec_KeepsEveryField(t *testing.T) {
 	if n := reflect.TypeFor[ledger.Claim]().NumField(); n != 30 {
 		t.Errorf("a Claim has %d fields, 30 when it was decided which of them a file needs", n)
 	}
-	if n := reflect.TypeFor[ledger.Ending]().NumField(); n != 9 {
-		t.Errorf("an Ending has %d fields, 9 of which a file has", n)
+	if n := reflect.TypeFor[ledger.Ending]().NumField(); n != 10 {
+		t.Errorf("an Ending has %d fields, 10 of which a file has", n)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestCodec_FormOfVersion1(t *testing.T) {
 		`"lease":"reports:1795968430","ownership_token":"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a","fencing_token":1795968430725800,` +
 		`"found":"rerun","won":"2026-11-29T02:00:00.004Z","definition":"9f3c","ttl_ms":30000,"expire_ms":1296000000,` +
 		`"request":"1795968430725-0","who":"root@web-2","outcome":"failed","reason":"exit code 3","exit_code":3,` +
-		`"started":"2026-11-29T02:00:00.007Z","ended":"2026-11-29T02:00:01.207123456Z","attempt":2,"cpu_ns":812345678,"peak_memory_bytes":536870912,` +
+		`"started":"2026-11-29T02:00:00.007Z","ended":"2026-11-29T02:00:01.207123456Z","attempt":2,"alive":true,"cpu_ns":812345678,"peak_memory_bytes":536870912,` +
 		`"output":"YQBi/xtbMzFtCjwzPmZvcmdlZA0K"}` + "\n"
 	got, err := encode(sample())
 	if string(got) != want || err != nil {

@@ -17,13 +17,26 @@ const (
 	unreadable = ".bad"  // after that: set aside
 )
 
-// write puts a file in place so that a crash leaves the old state or the new one: what is written
-// under another name and synced is renamed, and then the folder is synced, which holds the name
-// (fsync(2): a file's own sync does not).
+// write puts a new file in place, so that it is there after a crash: the folder is synced too, which
+// holds its name (fsync(2): a file's own sync does not).
 func (s *Store) write(name string, data []byte) error {
 	if err := os.MkdirAll(s.opt.Dir, 0o700); err != nil {
 		return s.fault(err)
 	}
+	if err := s.replace(name, data); err != nil {
+		return err
+	}
+	if err := syncDir(s.opt.Dir); err != nil {
+		_ = os.Remove(s.path(name)) // it may be there or not: the caller goes on without it
+		return s.fault(err)
+	}
+	return nil
+}
+
+// replace puts a file in place of one, or of none, so that a crash leaves the old state or the new one:
+// what is written under another name and synced is renamed. Where either state will do, as for two files
+// of one outcome, that is all there is to it.
+func (s *Store) replace(name string, data []byte) error {
 	temporary := s.path(name + unfinished)
 	err := writeSynced(temporary, data)
 	if err == nil {
@@ -31,10 +44,6 @@ func (s *Store) write(name string, data []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(temporary)
-		return s.fault(err)
-	}
-	if err := syncDir(s.opt.Dir); err != nil {
-		_ = os.Remove(s.path(name)) // it may be there or not: the caller goes on without it
 		return s.fault(err)
 	}
 	return nil

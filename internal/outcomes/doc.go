@@ -6,14 +6,14 @@
 // with a number that rises: their order is that in which the outcomes came. Files are readable for
 // their owner alone, for what jobs print is in them, and the ownership token of the run's lease.
 //
-// The folder is bounded. When it has no room for one more, the outputs of the oldest outcomes go
+// What is kept is bounded. When there is no room for one more, the outputs of the oldest outcomes go
 // first, and how their runs ended stays; then the oldest outcomes. Each is said in the log. What goes
 // from the disk does not go from the memory of a daemon that has it there too.
 //
-// Nothing in the folder keeps a daemon from starting. What cannot be read is set aside under a name
-// that ends in .bad, and said; what a newer version or a daemon of another namespace wrote, or what
-// the disk does not give out, is left alone. A disk that is full or cannot be written is an error of [Store.Keep], and the scheduler goes
-// on in memory.
+// Nothing in the folder keeps a daemon from starting, or from keeping more. What cannot be read is set
+// aside under a name that ends in .bad, and said; what a newer version or a daemon of another namespace
+// wrote, or what the disk does not give out, is left alone. A disk that is full or cannot be written is
+// an error of [Store.Keep], and the scheduler goes on in memory.
 //
 // The folder must be the caller's alone: the daemon locks the one that it is in. A [Store] is safe for
 // concurrent use. It has no goroutines; its calls last as long as the disk takes.

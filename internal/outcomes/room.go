@@ -3,6 +3,8 @@ package outcomes
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 )
 
 // worthDropping is how many bytes of output are more than the line that stands in their place.
@@ -20,7 +22,7 @@ func (s *Store) makeRoom(n int64) error {
 		}
 	}
 	// How a run ended is what was promised; what it printed is most of the bytes.
-	for _, en := range s.entries {
+	for _, en := range slices.Clone(s.entries) { // some may go
 		if s.bytes+n <= s.opt.MaxBytes {
 			return nil
 		}
@@ -38,32 +40,53 @@ func (s *Store) makeRoom(n int64) error {
 	return nil
 }
 
+// ifFromMemory is what it means that an outcome is not on disk any more.
+const ifFromMemory = "if this daemon does not deliver it from memory, the ledger has the run as lost"
+
 func (s *Store) dropOldest(reason string) error {
 	en := s.entries[0]
 	if err := s.remove(en.name); err != nil {
-		return err
+		// It may be a folder by now. If it cannot be given another name either, the fault is not its own.
+		aside, stays := s.renameAside(en.name)
+		if stays != nil {
+			return err
+		}
+		s.forget(en)
+		en.log.Warn("kept outcome unreadable", "file", s.path(aside), "err", err, "effect", "it is set aside; "+ifFromMemory)
+		return nil
 	}
 	s.forget(en)
-	en.log.Warn("kept outcome dropped", "reason", reason, "effect", "if this daemon does not deliver it from memory, the ledger has the run as lost")
+	en.log.Warn("kept outcome dropped", "reason", reason, "effect", ifFromMemory)
 	return nil
 }
 
 // dropOutput writes a file anew without the run's output, which is most of it. A line says so in its
-// place, in the form of those that say what was left out of a long output.
+// place, in the form of those that say what was left out of a long output. A file that somebody has
+// removed or changed since is forgotten: the others are not to suffer for it.
 func (s *Store) dropOutput(en *entry) error {
 	data, err := s.read(en.name)
-	if err != nil {
-		return err
+	var o *outcome
+	if err == nil {
+		o, err = decode(data)
 	}
-	o, err := decode(data)
-	if err != nil {
-		return errors.New("outcomes: a file was changed by somebody else")
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist):
+		s.forget(en)
+		en.log.Warn("kept outcome gone", "reason", "somebody removed its file", "effect", ifFromMemory)
+		return nil
+	case ofDisk(err):
+		return nil // it may be there the next time, and goes with the oldest if there is no other way
+	default:
+		s.forget(en)
+		s.setAside(en.name, err, ifFromMemory)
+		return nil
 	}
 	o.ending.Output = fmt.Appendf(nil, "[... %d bytes left out: too much had to be kept while redis was away ...]\n", len(o.ending.Output))
 	if data, err = encode(o); err != nil {
 		return err
 	}
-	if err := s.write(en.name, data); err != nil {
+	if err := s.replace(en.name, data); err != nil {
 		return err
 	}
 	s.bytes += int64(len(data)) - en.size

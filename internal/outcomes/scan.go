@@ -46,7 +46,7 @@ func (s *Store) scan() {
 		case errors.Is(err, errNewer), ofDisk(err):
 			s.log.Warn("kept outcome left alone", "file", s.path(name), "err", err) // as long as that is so
 		case err != nil:
-			bad = append(bad, s.setAside(name, err))
+			bad = append(bad, s.setAside(name, err, "the ledger has its run as lost"))
 		case o.namespace != s.opt.Namespace:
 			foreign++
 		}
@@ -63,26 +63,20 @@ func ofDisk(err error) bool {
 	return ok
 }
 
-// load reads one outcome and takes it into the store.
+// load reads one outcome and takes it into the store. One that is not for this daemon to deliver is not
+// for it to drop either: it stays out, and takes no room.
 func (s *Store) load(name string) (*outcome, error) {
 	data, err := s.read(name)
 	if err != nil {
 		return nil, err
 	}
 	o, err := decode(data)
-	// It takes room like the others, or a daemon that was set back to an older version would go beyond it.
-	if errors.Is(err, errNewer) {
-		s.add(&entry{name: name, size: int64(len(data)), log: s.log.With("file", name)})
-	}
-	if err != nil {
-		return nil, err
+	if err != nil || o.namespace != s.opt.Namespace {
+		return o, err // into another namespace's ledger it would bring a run that nobody there knows
 	}
 	en := &entry{name: name, size: int64(len(data)), output: len(o.ending.Output), log: s.about(&o.grant, &o.ending)}
 	s.add(en)
-	// Into another namespace's ledger it would bring a run that nobody there knows.
-	if o.namespace == s.opt.Namespace {
-		s.left = append(s.left, scheduler.KeptOutcome{Grant: o.grant, Ending: o.ending, Drop: func() error { return s.drop(en) }})
-	}
+	s.left = append(s.left, scheduler.KeptOutcome{Grant: o.grant, Ending: o.ending, Drop: func() error { return s.drop(en) }})
 	return o, nil
 }
 
@@ -108,15 +102,24 @@ func (s *Store) adopt(name string) string {
 	return meant
 }
 
-// setAside gives a file that cannot be read another name, and says so. It returns that name.
-func (s *Store) setAside(name string, why error) string {
-	aside := strings.TrimSuffix(name, unfinished) + unreadable
-	if err := os.Rename(s.path(name), s.path(aside)); err != nil {
-		s.log.Warn("kept outcome unreadable", "file", s.path(name), "err", errors.Join(why, s.fault(err)))
+// setAside gives a file that cannot be read another name, and says so, and what that means for its run.
+// It returns that name; the old one if it could not be renamed.
+func (s *Store) setAside(name string, why error, effect string) string {
+	aside, err := s.renameAside(name)
+	if err != nil {
+		s.log.Warn("kept outcome unreadable", "file", s.path(name), "err", errors.Join(why, err))
 		return name
 	}
-	s.log.Warn("kept outcome unreadable", "file", s.path(aside), "err", why, "effect", "it is set aside, and the ledger has its run as lost")
+	s.log.Warn("kept outcome unreadable", "file", s.path(aside), "err", why, "effect", "it is set aside; "+effect)
 	return aside
+}
+
+func (s *Store) renameAside(name string) (aside string, err error) {
+	aside = strings.TrimSuffix(name, unfinished) + unreadable
+	if err := os.Rename(s.path(name), s.path(aside)); err != nil {
+		return "", s.fault(err)
+	}
+	return aside, nil
 }
 
 // dropBad removes the oldest of what was set aside, above a number.

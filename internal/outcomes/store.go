@@ -17,8 +17,9 @@ type Options struct {
 	Dir       string // the folder; made (0700) when it is needed. Required
 	Namespace string // the fleet's: outcomes of others are left alone
 
+	// The bounds are of what this daemon may drop. Files that it leaves alone do not count.
 	MaxCount int   // of outcomes; 0: 10,000
-	MaxBytes int64 // of all files together; 0: 64 MiB, which is room for three with the largest output there is
+	MaxBytes int64 // of their files together; 0: 64 MiB, which is room for three with the largest output there is
 
 	Logger *slog.Logger // nil: nothing is logged
 }

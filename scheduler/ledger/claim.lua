@@ -45,6 +45,12 @@ if redis.call('EXISTS', ns .. 'drain', ns .. 'paused') > 0 then
   fleet_pause, err = ask('HMGET', ns .. 'paused', 'from', 'until', 'who', 'why', 'before')
   if err then return err end
 end
+-- One that a host has for itself is paused under its own name, or on every host under theirs.
+local every_host, every_pause = string.match(job, '^(.*@).'), {}
+if every_host then
+  every_pause, err = ask('HMGET', ns .. 'job:' .. every_host .. '*', 'pause_from', 'pause_until', 'pause_who', 'pause_why', 'pause_before')
+  if err then return err end
+end
 forgot = kept[3]
 if not forgot then
   forgot, err = epoch(run, now)
@@ -178,12 +184,14 @@ local function add_pause(from, till, who, why)
   if from <= now and now < p.till and (not paused or paused.till < p.till) then paused = p end
 end
 if r.pause_from then add_pause(r.pause_from, r.pause_until, r.pause_who, r.pause_why) end
-if fleet_pause[1] then add_pause(fleet_pause[1], fleet_pause[2], fleet_pause[3], fleet_pause[4]) end
--- The fleet's pauses before this one concern a job of which nothing was decided since their end.
-local last_end, earlier = string.match(fleet_pause[5] or '', '^(%d+)|(.*)$')
-if last_end and tonumber(last_end) > cursor() then
-  local ok, list = pcall(cjson.decode, earlier)
-  for _, p in ipairs(ok and type(list) == 'table' and list or {}) do add_pause(p.from, p['until'], p.who, p.why) end
+for _, p in ipairs({ fleet_pause, every_pause }) do
+  if p[1] then add_pause(p[1], p[2], p[3], p[4]) end
+  -- Those before it concern a job of which nothing was decided since their end.
+  local last_end, earlier = string.match(p[5] or '', '^(%d+)|(.*)$')
+  if last_end and tonumber(last_end) > cursor() then
+    local ok, list = pcall(cjson.decode, earlier)
+    for _, e in ipairs(ok and type(list) == 'table' and list or {}) do add_pause(e.from, e['until'], e.who, e.why) end
+  end
 end
 if paused and not manual then return answer('paused', int(paused.till)) end
 if drained == 1 then return answer('drained') end

@@ -3,7 +3,8 @@
 --
 -- KEYS  1 the lease's key  2 the record
 -- ARGV  1 prefix  2 job  3 run  4 token  5 expire  6 keep  7 outcome  8 ended  9 output
---       10… the entry's fields, as they are appended
+--       10 "1" if something of the run may be alive: its lease is left to expire
+--       11… the entry's fields, as they are appended
 -- Reply { 1 if the lease was still the caller's, waiting tick }
 --
 -- Sent again after a lost reply it changes nothing. An outcome that comes after the run was
@@ -11,11 +12,16 @@
 -- outcome is itself one that is run again.
 local run, token = ARGV[3], ARGV[4]
 local expire, keep, outcome, ended, output = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
-local released, err = lease_release(KEYS[1], token)
-if err then return err end
-freed(KEYS[1])
+local held, err, r
+if ARGV[10] == '1' then
+  local l = lease_peek(KEYS[1]) -- what is no lease is not the caller's
+  held = l and l.token == token
+else
+  held, err = lease_release(KEYS[1], token)
+  if err then return err end
+  freed(KEYS[1])
+end
 
-local r
 r, err = record_some(run)
 if err then return err end
 if FAILURE[outcome] then
@@ -32,12 +38,12 @@ if not running then
   lost, fail = kept[2], kept[3]
   repeated = kept[1] or (own and r.run_state ~= 'lost')
 end
-local reply = { released and '1' or '0', r.wait_tick or '' }
+local reply = { held and '1' or '0', r.wait_tick or '' }
 if repeated then return reply end
 
 -- The entry first: it is what may be refused, and then nothing else was written.
-local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended, unpack(ARGV, 10) }
-if not released then
+local f = { 'ev', 'end', 'outcome', outcome, 'ended', ended, unpack(ARGV, 11) }
+if not held then
   f[#f + 1] = 'late'
   f[#f + 1] = int(redis_time())
 end

@@ -54,6 +54,28 @@ func TestFinish_Records(t *testing.T) {
 				t.Error("Renew() = renewed after Finish, want not")
 			}
 		})
+		t.fresh("not of a run that may be alive, until its lease ends", func(t *rig) {
+			g := t.win(t.claim(-1, reruns))
+			finish := func() bool {
+				held, err := t.led.Finish(t.ctx(), g, Ending{Outcome: "interrupted", Attempt: 1, Ended: t.now(), Alive: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return held
+			}
+			if !finish() {
+				t.Error("Finish() = not held, want held")
+			}
+			t.unchangedBy("the same once more", func() { finish() })
+			t.want("held", t.claim(-1, reruns, by("b")))
+			t.want("held skipped", t.claim(0, by("b")))
+			t.expire(g.Claim)
+			if finish() {
+				t.Error("Finish() = held after the lease, want not")
+			}
+			t.win(t.claim(-1, reruns, by("b")))
+			t.wantHistory("-1 interrupted scheduled on a", "-1 running rerun on b", "0 skipped: the run before is still going on a")
+		})
 		t.fresh("it frees nobody else's", func(t *rig) {
 			g := t.win(t.claim(-1))
 			t.expire(g.Claim)

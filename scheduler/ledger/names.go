@@ -42,3 +42,19 @@ func checkScoped(name string) error {
 	}
 	return CheckName(name)
 }
+
+// EveryHost names the jobs that one of the table is on each of its hosts, all of them, to [Ledger.Pause],
+// [Ledger.Resume] and [Ledger.State]: also those on hosts that are away, or come later.
+func EveryHost(job string) string { return job + everyHost }
+
+// everyHost stands where such a job's name has its host. No host is called so.
+const everyHost = "@*"
+
+// EveryHostOf is EveryHost of the job that one of a host, NAME@HOST, belongs to. "": it is none.
+func EveryHostOf(job string) string {
+	name, _, scoped := strings.Cut(job, "@")
+	if !scoped {
+		return ""
+	}
+	return EveryHost(name)
+}

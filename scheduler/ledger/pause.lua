@@ -1,10 +1,10 @@
 -- pause: holds a job's ticks back, or the whole fleet's, or lets them go again. Ticks inside a
 -- pause, [from, until), are not due; the first claim after it records them as skipped.
 --
--- ARGV  1 prefix  2 job, or "-" for all  3 "pause", "resume" or "restore"  4 how long in ms,
+-- ARGV  1 prefix  2 job, JOB@* for those of a job on every host, or "-" for all  3 "pause", "resume" or "restore"  4 how long in ms,
 --       0: until resumed  5 who  6 why  7 expire of the record  8 restore: since when
 -- Reply { 1 if it changed anything, now, from, until }
-local all = ARGV[2] == '-'
+local all, every = ARGV[2] == '-', string.sub(ARGV[2], -2) == '@*'
 local _, wrong = ask('HLEN', ns .. 'paused')
 if wrong then return wrong end
 local length, who, why, expire = tonumber(ARGV[4]), ARGV[5], ARGV[6], tonumber(ARGV[7])
@@ -41,23 +41,23 @@ if ARGV[3] == 'resume' then
   return { '1', int(now), int(from), int(now) }
 end
 
--- The fleet's pauses that have ended, the newest first. Each job records its own ticks of them,
+-- The pauses of many jobs that have ended, the newest first. Each job records its own ticks of them,
 -- and one that is due once a month does so weeks later.
 local ENDED_KEPT = 8
 local function keep_ended(from, till)
-  local by = redis.call('HMGET', FLEET, 'who', 'why', 'before')
+  local by = redis.call('HMGET', key, prefix .. 'who', prefix .. 'why', prefix .. 'before')
   local ok, before = pcall(cjson.decode, string.match(by[3] or '', '^%d+|(.*)$') or '')
   before = ok and type(before) == 'table' and before or {}
   table.insert(before, 1, { from = int(from), ['until'] = int(till), who = by[1] or '', why = by[2] or '' })
   before[ENDED_KEPT + 1] = nil
-  redis.call('HSET', FLEET, 'before', int(till) .. '|' .. cjson.encode(before))
+  redis.call('HSET', key, prefix .. 'before', int(till) .. '|' .. cjson.encode(before))
 end
 
 -- A pause that follows one whose ticks nobody has recorded yet is the same one, longer.
 if ARGV[3] == 'restore' then
   if from then return { '0', int(now), int(from), int(till or 0) } end
   from = tonumber(ARGV[8])
-elseif all and not paused then
+elseif (all or every) and not paused then
   if from and till and till <= now then keep_ended(from, till) end
   from = now
 elseif not paused and not (till and till - 1 > cursor) then

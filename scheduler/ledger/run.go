@@ -94,6 +94,10 @@ type Ending struct {
 
 	CPU             time.Duration // what it used, to the microsecond; 0: not known
 	PeakMemoryBytes int64         // most memory at a time; 0: not known
+
+	// Alive says that something of the run may be alive, and cannot be waited for any longer. Its
+	// lease is not given back: it keeps others out until it expires.
+	Alive bool
 }
 
 // Finish gives the lease back and records how the run ended. held tells whether the lease was
@@ -122,7 +126,7 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 	}
 	args := append([]any{
 		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), l.keep,
-		e.Outcome, millis(e.Ended), e.Output,
+		e.Outcome, millis(e.Ended), e.Output, flag(e.Alive),
 	}, fields...)
 	v, err := l.finish.Run(ctx, l.client, []string{l.keys.lease(g.leaseName()), l.keys.record(c.Job)}, args...)
 	if err != nil {

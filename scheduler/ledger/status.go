@@ -21,8 +21,9 @@ type JobState struct {
 	Open    time.Time // a tick that was won and given back; zero: none
 	Last    *Entry    // the newest run or skip; nil: none
 
-	Paused     bool   // by one of the next two, or both
+	Paused     bool   // by one of the next three, or several
 	Pause      *Pause // the job's own; nil: there is none, or it is over
+	EveryPause *Pause // of a job that a host has for itself, that of [EveryHost]; nil: likewise
 	FleetPause *Pause // that of the whole fleet; nil: likewise
 
 	Running   bool
@@ -39,11 +40,13 @@ type JobState struct {
 
 // PausedBy returns the pause that ends last: the one after which the job has ticks again. Nil:
 // it is not paused.
-func (s *JobState) PausedBy() *Pause {
-	if s.Pause == nil || s.FleetPause != nil && s.FleetPause.Until.After(s.Pause.Until) {
-		return s.FleetPause
+func (s *JobState) PausedBy() (last *Pause) {
+	for _, p := range []*Pause{s.Pause, s.EveryPause, s.FleetPause} {
+		if last == nil || p != nil && p.Until.After(last.Until) {
+			last = p
+		}
 	}
-	return s.Pause
+	return last
 }
 
 // futureSlack is how far a cursor may lie ahead of Redis' clock; the claim's rule is the same.
@@ -59,7 +62,11 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 	clock := pipe.Time(ctx)
 	fleet := pipe.HMGet(ctx, l.keys.paused(), "from", "until", "who", "why")
 	all := make([]jobReads, len(jobs))
+	every := map[string]*redis.SliceCmd{}
 	for i, job := range jobs {
+		if name := EveryHostOf(job); name != "" && name != job && every[name] == nil {
+			every[name] = pipe.HMGet(ctx, l.keys.record(name), "pause_from", "pause_until", "pause_who", "pause_why")
+		}
 		all[i].record = pipe.HGetAll(ctx, l.keys.record(job))
 		// Eight entries hold the newest run whole, whatever came with it.
 		all[i].runs = pipe.XRevRangeN(ctx, l.keys.runs(job), "+", "-", 8)
@@ -86,12 +93,14 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 			return nil, fmt.Errorf("status: leases: %w", err)
 		}
 	}
-	f := fleet.Val()
-	fleetPause := activePause(now, text(f, 0), text(f, 1), text(f, 2), text(f, 3))
+	fleetPause := pauseOf(fleet, now)
 	states := make([]JobState, len(jobs))
 	for i, job := range jobs {
 		s := all[i].state(job, now)
 		s.FleetPause = fleetPause
+		if p := every[EveryHostOf(job)]; p != nil {
+			s.EveryPause, s.Err = pauseOf(p, now), cmp.Or(s.Err, commandError(p))
+		}
 		s.Paused = s.PausedBy() != nil
 		states[i] = s
 	}
@@ -169,6 +178,12 @@ func activePause(now time.Time, from, until, who, why string) *Pause {
 		return nil
 	}
 	return &h
+}
+
+// pauseOf is activePause of the four fields, as they were read.
+func pauseOf(read *redis.SliceCmd, now time.Time) *Pause {
+	f := read.Val()
+	return activePause(now, text(f, 0), text(f, 1), text(f, 2), text(f, 3))
 }
 
 // Taken tells which jobs of a table are decided for the ticks of one instant: the bits that

@@ -19,10 +19,11 @@ var resetBody string
 // AllJobs names every job of the fleet to [Ledger.Pause] and [Ledger.Resume].
 const AllJobs = "-"
 
-// Pause holds a job's ticks back, or with [AllJobs] the whole fleet's, for as long as length
-// says, 0: until resumed. Pausing what is paused sets its end, who and why anew; it began when
-// it first did. So did a job's pause if the one before has ended and no host has recorded its ticks
-// yet; of the fleet the last eight that ended are remembered until each job has recorded its own.
+// Pause holds a job's ticks back, with [EveryHost] those of a job on every host, or with [AllJobs] the
+// whole fleet's, for as long as length says, 0: until resumed. Pausing what is paused sets its end, who
+// and why anew; it began when it first did. So did a job's pause if the one before has ended and no host
+// has recorded its ticks yet; of many jobs the last eight that ended are remembered until each job has
+// recorded its own.
 // Runs are not touched. expire is of the job's record, counted from the pause's end; what
 // is kept longer already stays.
 //
@@ -47,8 +48,8 @@ func (l *Ledger) Pause(ctx context.Context, job string, length time.Duration, by
 	return h, r.err
 }
 
-// Resume ends a pause. False: there was none. The end of the fleet's pause leaves jobs that
-// are paused by themselves as they are, and the other way round. The ticks inside a pause are
+// Resume ends a pause. False: there was none. The end of the fleet's pause, or of that on every host,
+// leaves jobs that are paused by themselves as they are, and the other way round. The ticks inside a pause are
 // recorded with who paused; of by, who resumes, nothing is kept.
 //
 // Said again it changes nothing, so an error that matches [locking.ErrUnavailable], after which
