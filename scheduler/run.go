@@ -91,17 +91,15 @@ type run struct {
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
+
+	output := jobs.NewOutput(s.opt.OutputBytes)
+	lines := newOutputLog(awaited(r.log), defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(r, over)
 	}()
-	// It is watched by now: a log that blocks here keeps the handler from being called, and no lease is
-	// overrun when it is called after all.
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
-
-	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := newOutputLog(r.log, defaultLogRoom())
 	result := make(chan jobs.Result, 1)
 	go func() {
 		defer s.handling.Done()
