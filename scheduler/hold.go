@@ -157,8 +157,8 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	for {
 		// Not by what remains of the lease, which is nothing once it was refused. The later clock counts.
 		now := s.keeper.Now()
-		wait := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
-		if wait <= 0 {
+		left := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
+		if left <= 0 {
 			close(r.kill)
 			return
 		}
