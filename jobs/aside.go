@@ -22,8 +22,8 @@ var (
 	errFilesHangStill = fmt.Errorf("%w: %w, and has not since an earlier run asked", errUnstarted, errFilesHang)
 )
 
-// asides are looks at files that were left behind because they hang. Of those that ask the same there is
-// never more than one: each of them holds a thread, and a job may come back every second.
+// asides are looks at files that were left behind because they hang. Of those for one program of a job there
+// is never more than one: each of them holds a thread, and a job may come back every second.
 type asides struct {
 	mu   sync.Mutex
 	hung map[string]bool
@@ -36,7 +36,7 @@ func (c Command) aside(ctx context.Context, run Run, look func() error) error {
 	if len(c.Args) == 0 {
 		return look() // at nothing
 	}
-	key := strings.Join([]string{c.Args[0], c.Dir, c.EnvFile, c.User, c.Group}, "\x00")
+	key := strings.Join([]string{run.Job, c.Args[0], c.Dir, c.EnvFile, c.User, c.Group}, "\x00")
 	switch {
 	case run.overdue():
 		return errOverdue

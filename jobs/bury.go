@@ -30,6 +30,11 @@ func (w *Warden) bury(l *link) error {
 	closing := w.closing
 	var over <-chan time.Time
 	for pause, quiet := pollMin, 0; ; pause = min(2*pause, pollMax) {
+		select {
+		case <-ended:
+			ended, left.warden = nil, 0 // the number may be anybody's from here on
+		default:
+		}
 		// Twice, because what forked and died while it looked may have been overlooked.
 		if quiet++; left.killOnce() {
 			quiet = 0
@@ -39,7 +44,6 @@ func (w *Warden) bury(l *link) error {
 		}
 		select {
 		case <-ended:
-			ended, left.warden = nil, 0 // the number may be anybody's from here on
 		case <-closing:
 			closing, over = nil, time.After(buryPatience)
 		case <-over:

@@ -61,6 +61,14 @@ type Command struct {
 	// [Warden.Lacking]; without, a program runs all the same.
 	Limits Limits
 
+	// Files are the program's descriptors 0, 1 and 2, all of them or none. They stay the caller's, and open
+	// until Run returns; run.Output gets nothing then. None: /dev/null, and twice a pipe to run.Output.
+	Files []*os.File
+
+	// Signals are passed on to the program's process group as they come, and change nothing else: what
+	// the program makes of one is its own affair. It takes a Warden. Nil: none.
+	Signals <-chan os.Signal
+
 	// Warden starts the program and ends it, whatever becomes of this process. Nil: this process
 	// does both, as long as it can; run.Deadlines do nothing then.
 	Warden *Warden
@@ -138,19 +146,21 @@ func (c Command) runHere(ctx context.Context, run Run, s *spec) (Result, error) 
 		return Result{}, err
 	}
 	defer null.Close()
-	out, write, err := newPipe(run.Output)
+	out, files, err := c.standard(run)
 	if err != nil {
 		return Result{}, err
 	}
 	defer out.finish()
-	if write == nil {
-		write = null
-	} else {
-		defer write.Close()
-		s.own(write)
+	defer func() { _ = out.sent() }()
+	switch len(files) {
+	case 0:
+		files = []*os.File{null, null, null}
+	case 1:
+		s.own(files[0])
+		files = []*os.File{null, files[0], files[0]}
 	}
 	main, err := s.fork(&os.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []*os.File{null, write, write},
+		Dir: s.dir, Env: s.env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Credential: s.as.credential()},
 	})
 	if err != nil {

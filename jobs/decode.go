@@ -63,7 +63,7 @@ func decode(b []byte) (message, error) {
 	switch kind(b[0]) {
 	case kindStart:
 		s := startMessage{
-			run: r.run(), lease: r.lease(), startBy: r.duration(), grace: r.duration(), output: r.flag(),
+			run: r.run(), lease: r.lease(), startBy: r.duration(), grace: r.duration(), files: r.byte(standardFiles),
 			specLen: r.uint32(), limits: r.limits(),
 		}
 		s.spec = r.all()
@@ -84,6 +84,8 @@ func decode(b []byte) (message, error) {
 		m = moves
 	case kindEnd:
 		m = endMessage{r.run(), r.duration()}
+	case kindSignal:
+		m = signalMessage{r.run(), r.uint32()}
 	case kindPing:
 		m = pingMessage{r.uint32()}
 	case kindPong:

@@ -62,10 +62,10 @@
 //
 // # What a command gets
 //
-// A process group of its own; stdin from /dev/null and no descriptors but 0, 1 and 2; the
-// default action for every signal that the daemon handles itself, and no signal blocked; the
-// daemon's original soft limit on open files; and only the environment that it was given
-// ([BaseEnv], [ParseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since
+// A process group of its own; stdin from /dev/null, unless it is handed the caller's (Command.Files), and
+// no descriptors but 0, 1 and 2; the default action for every signal that the daemon handles itself, and
+// no signal blocked; the daemon's original soft limit on open files; and only the environment that it was
+// given ([BaseEnv], [ParseEnv], [Environ]). In a warden its soft limit RLIMIT_LOCKS, which no kernel since
 // Linux 2.4.25 looks at, is a number that stands for the run. No shell is involved unless it is named
 // ([Shell]).
 //

@@ -10,7 +10,7 @@ import (
 func (m startMessage) append(to []byte) []byte {
 	to = appendRun(to, kindStart, m.run)
 	to = appendInstants(to, m.lease.term, m.lease.kill, m.startBy, m.grace)
-	to = append(to, flag(m.output))
+	to = append(to, m.files)
 	to = binary.LittleEndian.AppendUint32(to, m.specLen)
 	for _, n := range []int{m.limits.MemoryBytes, m.limits.CPUPercent, m.limits.Tasks} {
 		to = binary.LittleEndian.AppendUint64(to, uint64(n))
@@ -29,6 +29,10 @@ func (m moveMessage) append(to []byte) []byte {
 
 func (m endMessage) append(to []byte) []byte {
 	return appendInstants(appendRun(to, kindEnd, m.run), m.grace)
+}
+
+func (m signalMessage) append(to []byte) []byte {
+	return binary.LittleEndian.AppendUint32(appendRun(to, kindSignal, m.run), m.signal)
 }
 
 func (m pingMessage) append(to []byte) []byte { return appendRun(to, kindPing, runID(m.seq)) }

@@ -213,8 +213,6 @@ func (s *server) finish(r *served) {
 
 // discard closes what a job that does not get to the spawner holds.
 func (j *job) discard() {
-	if j.output >= 0 {
-		unix.Close(j.output)
-		j.output = -1
-	}
+	closeAll(j.files)
+	j.files = nil
 }

@@ -30,19 +30,27 @@ const reserved = "ROTA_"
 //	ROTA_NAMESPACE      the fleet
 //	ROTA_CONFIG         path of the config file, empty if there is none
 //	ROTA_SOCKET         the daemon's socket, by which `rota fence` works in a run; empty if there is none
+//
+// A run without an ID is no job's, and what is under a lease all the same: it is told what is true of that,
+// from ROTA_FENCING_TOKEN on.
 func Environ(run Run) []string {
-	return []string{
-		"ROTA_JOB=" + run.Job,
-		"ROTA_TICK=" + run.Tick.UTC().Format(time.RFC3339Nano),
-		runVariable + "=" + run.ID,
-		"ROTA_ATTEMPT=" + strconv.Itoa(run.Attempt),
-		"ROTA_FENCING_TOKEN=" + strconv.FormatInt(run.Token, 10),
-		"ROTA_LOCK=" + run.Lock,
-		"ROTA_HOST=" + run.Host,
-		"ROTA_NAMESPACE=" + run.Namespace,
-		"ROTA_CONFIG=" + run.Config,
-		"ROTA_SOCKET=" + run.Socket,
+	var of []string
+	if run.ID != "" {
+		of = []string{
+			"ROTA_JOB=" + run.Job,
+			"ROTA_TICK=" + run.Tick.UTC().Format(time.RFC3339Nano),
+			runVariable + "=" + run.ID,
+			"ROTA_ATTEMPT=" + strconv.Itoa(run.Attempt),
+		}
 	}
+	return append(of,
+		"ROTA_FENCING_TOKEN="+strconv.FormatInt(run.Token, 10),
+		"ROTA_LOCK="+run.Lock,
+		"ROTA_HOST="+run.Host,
+		"ROTA_NAMESPACE="+run.Namespace,
+		"ROTA_CONFIG="+run.Config,
+		"ROTA_SOCKET="+run.Socket,
+	)
 }
 
 // BaseEnv is what the environment of a job's programs begins with, for Command.Base: PATH

@@ -21,7 +21,7 @@ type Handler interface {
 // to may.
 type Run struct {
 	Job       string    // the job's name
-	ID        string    // the run's id, the same for all its attempts
+	ID        string    // the run's id, the same for all its attempts; "": it is no job's, see [Environ]
 	Tick      time.Time // the scheduled instant, in UTC; of a manual run the instant it was asked for
 	Attempt   int       // from 1
 	Manual    bool      // somebody asked for it: it is its own work, not that of a tick

@@ -172,7 +172,7 @@ func waitBehind() {
 		h.say(startMessage{run: id, spec: body, specLen: uint32(len(body))})
 	}
 	// As if the spawner had it, and never gave it back.
-	h.starting, h.given = &served{id: 1, job: &job{output: -1, thread: os.Getpid()}}, boottime()
+	h.starting, h.given = &served{id: 1, job: &job{thread: os.Getpid()}}, boottime()
 	h.runs[1] = h.starting
 	start(2, "/bin/true")
 	for {

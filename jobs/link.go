@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -174,15 +175,12 @@ func (l *link) runNames() map[string]bool {
 
 // start sends a start. The error is errBroken if it was not sent because there is nobody to send it to. Any
 // other one is no exec's, and matches no errno.
-func (l *link) start(s *spec, output *os.File, m startMessage) (*ward, error) {
+func (l *link) start(s *spec, files []*os.File, m startMessage) (*ward, error) {
 	body := s.encode()
 	if len(body) > maxSpec {
 		return nil, unix.E2BIG // what exec would say
 	}
-	var files []*os.File
-	if m.output = output != nil; m.output {
-		files = append(files, output)
-	}
+	m.files = uint8(len(files))
 	var memory *os.File
 	m.spec, m.specLen = body, uint32(len(body))
 	if len(m.append(nil)) > maxPacket {
@@ -190,7 +188,7 @@ func (l *link) start(s *spec, output *os.File, m startMessage) (*ward, error) {
 		if memory, err = inMemory(body); err != nil {
 			return nil, handOverError(err)
 		}
-		m.spec, files = nil, append(files, memory)
+		m.spec, files = nil, append(slices.Clip(files), memory)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

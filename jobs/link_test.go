@@ -376,7 +376,7 @@ func TestLink_RefusesOne(t *testing.T) {
 			t.Errorf("it is refused with %v (an errno: %v), want %q", err, ok, want)
 		}
 	}
-	_, err = f.link.start(&spec{path: "/bin/true", dir: "/"}, closed, startMessage{})
+	_, err = f.link.start(&spec{path: "/bin/true", dir: "/"}, []*os.File{closed}, startMessage{})
 	noErrno(err)
 
 	f.fill()
@@ -384,7 +384,7 @@ func TestLink_RefusesOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wd, err := f.link.start(&spec{path: "/bin/true", dir: "/"}, open, startMessage{})
+	wd, err := f.link.start(&spec{path: "/bin/true", dir: "/"}, []*os.File{open}, startMessage{})
 	if err != nil {
 		t.Fatal(err)
 	}

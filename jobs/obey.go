@@ -52,6 +52,11 @@ func (s *server) obey(packet []byte, fds []int) error {
 		if r := s.runs[m.run]; r != nil {
 			r.life.ask(boottime(), m.grace)
 		}
+	case signalMessage:
+		// The main process is not reaped while the run is known, so its group is no stranger's.
+		if r := s.runs[m.run]; r != nil && r.pid != 0 {
+			signalGroup(r.pid, []unix.Signal{unix.Signal(m.signal)})
+		}
 	case pingMessage:
 		s.post(pongMessage(m))
 	default:
@@ -63,12 +68,10 @@ func (s *server) obey(packet []byte, fds []int) error {
 // accept takes a run in.
 func (s *server) accept(m startMessage, fds []int) error {
 	body := m.spec
-	output := -1
-	if m.output && len(fds) > 0 {
-		output, fds = fds[0], fds[1:]
-	}
+	files := fds[:min(int(m.files), len(fds))]
+	fds = fds[len(files):]
 	r := &served{id: m.run, startBy: m.startBy, asked: boottime(), life: life{grace: m.grace, term: m.lease.term, kill: m.lease.kill}}
-	r.job = &job{run: r, output: output, limits: m.limits}
+	r.job = &job{run: r, files: files, limits: m.limits}
 	r.job.kill.Store(int64(m.lease.kill))
 	fail := func(errno unix.Errno) error {
 		r.job.discard()
@@ -81,7 +84,7 @@ func (s *server) accept(m startMessage, fds []int) error {
 		closeAll(fds)
 		return errMalformed
 	}
-	if m.output && output < 0 || len(body) == 0 && len(fds) == 0 {
+	if len(files) < int(m.files) || len(body) == 0 && len(fds) == 0 {
 		return fail(unix.EMFILE) // dropped on the way, see receive
 	}
 	if len(body) == 0 {

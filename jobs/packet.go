@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDescriptors is how many descriptors one packet brings at most.
-const maxDescriptors = 2
+// maxDescriptors is how many descriptors one packet brings at most: the program's, and what did not fit.
+const maxDescriptors = standardFiles + 1
 
 // socketBuffer is what both ends ask for, in bytes; the kernel gives what net.core.wmem_max allows,
 // and that is enough too. A burst of renewals then finds room at once.

@@ -21,23 +21,30 @@ const pipeBytes = 64 << 10
 // their order is kept. Its goroutine runs from start to finish; the zero pipe carries nothing.
 type pipe struct {
 	read   *os.File
+	write  *os.File // the program's end, until it was sent
 	to     io.Writer
 	copier sync.WaitGroup
 }
 
-// newPipe starts a pipe and returns the end that the program writes to, which the caller closes. For a
-// nil to both are empty. The error is not the program's.
-func newPipe(to io.Writer) (p *pipe, write *os.File, err error) {
+// newPipe starts a pipe, for a nil to the zero one. The error is not the program's.
+func newPipe(to io.Writer) (*pipe, error) {
 	if to == nil {
-		return &pipe{}, nil, nil
+		return &pipe{}, nil
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("output: %s", err) //nolint:errorlint // its errno is not exec's
+		return nil, fmt.Errorf("output: %s", err) //nolint:errorlint // its errno is not exec's
 	}
-	p = &pipe{read: read, to: to}
+	p := &pipe{read: read, write: write, to: to}
 	p.copier.Go(p.copy)
-	return p, write, nil
+	return p, nil
+}
+
+// sent closes the end that the program writes to, once it has it, or never will.
+func (p *pipe) sent() error {
+	write := p.write
+	p.write = nil
+	return closeFile(write)
 }
 
 // finish ends the copying once the run's processes are gone. The pipe may still be open in a

@@ -39,7 +39,7 @@ type Result struct {
 	ExitCode *int
 
 	// Unstarted tells of one that failed because it could not be started in time, by Run.StartBy or because
-	// this host starts nothing at the moment. No program was executed.
+	// this host starts nothing at the moment. No program was executed; or it was just being, and was killed.
 	Unstarted bool
 
 	// Attempt is the number of the attempt, as [Retry] sets it; 0: the one that the run began with.

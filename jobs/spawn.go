@@ -54,8 +54,8 @@ type job struct {
 	run    *served
 	spec   *spec
 	limits Limits
-	output int // a descriptor, closed by the spawner; -1: /dev/null
-	thread int // that forks it, once it was given to one
+	files  []int // descriptors, closed by the spawner: the output alone, or the standard three; the rest is /dev/null
+	thread int   // that forks it, once it was given to one
 
 	struck bool // its child was killed while it was to become the program; the server's alone
 
@@ -124,9 +124,7 @@ func (s *spawner) run(f *forker, nice int, ready chan<- struct{}) {
 	close(ready)
 	for j := range f.jobs {
 		j.start(s, f)
-		if j.output >= 0 {
-			unix.Close(j.output)
-		}
+		j.discard()
 		s.mu.Lock()
 		s.done = j
 		s.mu.Unlock()
@@ -148,14 +146,10 @@ func (j *job) start(s *spawner, f *forker) {
 	if j.err = f.err; j.err != nil {
 		return
 	}
-	output := s.null
-	if j.output >= 0 {
-		output = j.output
-	}
 	attr := &syscall.ProcAttr{
 		Dir:   j.spec.dir,
 		Env:   j.spec.env,
-		Files: []uintptr{uintptr(s.null), uintptr(output), uintptr(output)},
+		Files: j.standard(s.null),
 		// A child whose parent is gone before it could ask for the signal kills itself: package
 		// syscall compares the parent's pid after the prctl. That comes after the change of the
 		// identity, which would take the signal back.
@@ -186,6 +180,18 @@ func (j *job) start(s *spawner, f *forker) {
 		j.unconfine()
 	}
 	j.at = boottime()
+}
+
+// standard are the program's descriptors 0, 1 and 2.
+func (j *job) standard(null int) []uintptr {
+	n := uintptr(null)
+	switch len(j.files) {
+	case 0:
+		return []uintptr{n, n, n}
+	case standardFiles:
+		return []uintptr{uintptr(j.files[0]), uintptr(j.files[1]), uintptr(j.files[2])}
+	}
+	return []uintptr{n, uintptr(j.files[0]), uintptr(j.files[0])}
 }
 
 // failure tells the kind of what was refused.

@@ -37,7 +37,7 @@ func TestSpawner_LooksLast(t *testing.T) {
 		{"asked to end", boottime() + time.Minute, true, true},
 	} {
 		trace := filepath.Join(t.TempDir(), "trace")
-		j := &job{run: &served{id: 1}, spec: &spec{path: "/bin/sh", dir: "/", args: Shell(": >" + trace)}, output: -1}
+		j := &job{run: &served{id: 1}, spec: &spec{path: "/bin/sh", dir: "/", args: Shell(": >" + trace)}}
 		j.kill.Store(int64(c.kill))
 		j.stop.Store(c.stop)
 		s.give(j)

@@ -38,42 +38,49 @@ func (c Command) runInWarden(ctx context.Context, run Run, s *spec) (Result, err
 	if _, _, over := endOf(ctx, run.Kill); over {
 		return Result{}, errNotStarted
 	}
-	out, write, err := newPipe(run.Output)
+	out, files, err := c.standard(run)
 	if err != nil {
 		return Result{}, err
 	}
 	defer out.finish()
-	s.own(write)
+	if len(files) == 1 {
+		s.own(files[0])
+	}
 	for {
 		term, kill, moved := run.Deadlines.At()
-		wd, err := c.Warden.start(ctx, run.Kill, s, write, startMessage{
+		wd, err := c.Warden.start(ctx, run.Kill, s, files, startMessage{
 			lease: leaseTimes{term, kill}, startBy: run.StartBy, grace: c.KillGrace,
 			limits: c.Warden.cgroups.settable(c.Limits),
 		})
 		if err != nil {
-			return Result{}, errors.Join(err, closeFile(write))
+			return Result{}, errors.Join(err, out.sent())
 		}
-		if c.tend(ctx, run, wd, write, moved); !wd.unsent {
+		if c.tend(ctx, run, wd, out, moved); !wd.unsent {
 			return c.tended(ctx, run, s, wd)
 		}
 		// That warden was lost before it heard of the run, so the next one may have it.
 		if _, _, over := endOf(ctx, run.Kill); over {
-			return Result{}, errors.Join(errNotStarted, closeFile(write))
+			return Result{}, errors.Join(errNotStarted, out.sent())
 		}
 	}
 }
 
 // tend tells the warden what changes, until the run is over. It closes the output, unless the run may be
 // started again.
-func (c Command) tend(ctx context.Context, run Run, wd *ward, output *os.File, moved <-chan struct{}) {
+func (c Command) tend(ctx context.Context, run Run, wd *ward, out *pipe, moved <-chan struct{}) {
 	began, ended, killed := wd.began, ctx.Done(), run.Kill
+	var signals <-chan os.Signal // from when there is somebody to get them
 	for {
 		select {
 		case <-began:
 			// From here on it is the program's alone, or nobody's.
-			began = nil
-			if !wd.unsent {
-				_ = closeFile(output)
+			if began = nil; !wd.unsent {
+				signals = c.Signals
+				_ = out.sent()
+			}
+		case sig := <-signals:
+			if sig, ok := sig.(syscall.Signal); ok {
+				wd.signal(sig)
 			}
 		case <-moved:
 			var term, kill time.Duration
@@ -87,8 +94,8 @@ func (c Command) tend(ctx context.Context, run Run, wd *ward, output *os.File, m
 			killed = nil
 			wd.end(-1)
 		case <-wd.over:
-			if began != nil && !wd.unsent {
-				_ = closeFile(output)
+			if !wd.unsent {
+				_ = out.sent()
 			}
 			return
 		}

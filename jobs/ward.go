@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -46,12 +47,17 @@ func (wd *ward) finish() {
 }
 
 // end has the run ended: SIGTERM now, SIGKILL after grace. A negative grace is SIGKILL now.
-func (wd *ward) end(grace time.Duration) {
+func (wd *ward) end(grace time.Duration) { wd.tell(endMessage{wd.id, grace}) }
+
+// signal has the run's process group get a signal.
+func (wd *ward) signal(sig syscall.Signal) { wd.tell(signalMessage{wd.id, uint32(sig)}) }
+
+func (wd *ward) tell(m message) {
 	wd.link.mu.Lock()
-	err := wd.link.post(parcel{packet: endMessage{wd.id, grace}.append(nil)})
+	err := wd.link.post(parcel{packet: m.append(nil)})
 	wd.link.mu.Unlock()
 	if err != nil {
-		wd.link.fail(err) // a warden that cannot be told to end a run is none
+		wd.link.fail(err) // a warden that cannot be told anything about a run is none
 	}
 }
 

@@ -274,15 +274,15 @@ func (w *Warden) current(ctx context.Context, kill <-chan struct{}) (*link, erro
 	}
 }
 
-// start has the warden start a run, and returns at once. The output stays the caller's; it is open
-// until the ward has begun, or is over.
-func (w *Warden) start(ctx context.Context, kill <-chan struct{}, s *spec, output *os.File, m startMessage) (*ward, error) {
+// start has the warden start a run, and returns at once. The files, see startMessage, stay the caller's;
+// they are open until the ward has begun, or is over.
+func (w *Warden) start(ctx context.Context, kill <-chan struct{}, s *spec, files []*os.File, m startMessage) (*ward, error) {
 	for {
 		l, err := w.current(ctx, kill)
 		if err != nil {
 			return nil, err
 		}
-		if wd, err := l.start(s, output, m); !errors.Is(err, errBroken) {
+		if wd, err := l.start(s, files, m); !errors.Is(err, errBroken) {
 			return wd, err
 		}
 		// It broke before the start was sent, so the next warden may have it.

@@ -8,9 +8,10 @@ import "time"
 // (unix(7)): it arrives whole or not at all, in order, with its descriptors, and its end is known.
 //
 //	daemon to warden
-//	start    a run: its program, its deadlines, the descriptor of its output
+//	start    a run: its program, its deadlines, the descriptor of its output or its three standard ones
 //	move     new deadlines, of any number of runs
 //	end      a run is to end: SIGTERM now, SIGKILL after a grace
+//	signal   a run's process group is to get a signal, which changes nothing else
 //	ping     asks for a pong
 //
 //	warden to daemon
@@ -69,6 +70,7 @@ const (
 	kindStart kind = iota + 1
 	kindMove
 	kindEnd
+	kindSignal
 	kindPing
 	kindReady
 	kindStarted
@@ -92,7 +94,9 @@ type (
 		lease   leaseTimes
 		startBy time.Duration // see [Run]
 		grace   time.Duration // for what the main process leaves behind
-		output  bool          // the first descriptor is its output; else it has none
+		// files is how many of the first descriptors are the program's: none, its output, or its
+		// standard input, output and error.
+		files uint8
 		// spec is the encoded [spec]. One that does not fit into the packet comes in the last
 		// descriptor, a file in memory (memfd_create(2)), and specLen says how long it is.
 		spec    []byte
@@ -112,6 +116,11 @@ type (
 	endMessage struct {
 		run   runID
 		grace time.Duration // negative: SIGKILL at once
+	}
+
+	signalMessage struct {
+		run    runID
+		signal uint32 // by number
 	}
 
 	pingMessage  struct{ seq uint32 }

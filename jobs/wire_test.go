@@ -25,12 +25,13 @@ func samples() []message {
 		as: &identity{0, 1<<32 - 2, []uint32{0, 4, 1<<32 - 2}}, umask: new(0o777), nice: new(-20),
 	}).encode()
 	return []message{
-		startMessage{run: 1, lease: leaseTimes{2, 3}, startBy: 4, grace: never, output: true, spec: body, specLen: uint32(len(body)), limits: Limits{1, math.MaxInt, 3}},
-		startMessage{run: 2, spec: slate, specLen: uint32(len(slate))},
+		startMessage{run: 1, lease: leaseTimes{2, 3}, startBy: 4, grace: never, files: 1, spec: body, specLen: uint32(len(body)), limits: Limits{1, math.MaxInt, 3}},
+		startMessage{run: 2, files: standardFiles, spec: slate, specLen: uint32(len(slate))},
 		startMessage{run: math.MaxUint32, lease: leaseTimes{}, grace: 0, specLen: maxSpec, spec: []byte{}},
 		moveMessage{{1, leaseTimes{2, 3}}, {math.MaxUint32, leaseTimes{never, -1}}},
 		moveMessage{},
 		endMessage{1, -1},
+		signalMessage{1, uint32(unix.SIGHUP)},
 		pingMessage{7},
 		pongMessage{8},
 		readyMessage{math.MaxUint64},
@@ -86,8 +87,7 @@ func TestDecode_ReadsWhatWasWritten(t *testing.T) {
 }
 
 func TestDecode_RefusesWhatCannotBe(t *testing.T) {
-	badFlag := startMessage{run: 1, output: true}.append(nil)
-	badFlag[1+4+4*8] = 2
+	badFlag := startMessage{run: 1, files: standardFiles + 1}.append(nil)
 	for name, packet := range map[string][]byte{
 		"no kind":                   {0},
 		"a kind above the last":     {byte(kindPong) + 1, 0, 0, 0, 0},

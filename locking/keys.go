@@ -23,6 +23,9 @@ type lockKeys struct{ lock, fence string }
 // freed is the channel on which those who wait are told of the lock's release.
 func (k lockKeys) freed() string { return k.lock + ":freed" }
 
+// end is the key by which somebody asks the lock's holder to end.
+func (k lockKeys) end() string { return k.lock + ":end" }
+
 func newNaming(prefix string) (naming, error) {
 	open, end := strings.IndexByte(prefix, '{'), strings.IndexByte(prefix, '}')
 	switch {

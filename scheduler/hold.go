@@ -63,7 +63,7 @@ func (s *Scheduler) vouch(r *run) {
 	if r.lost {
 		return
 	}
-	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	kill := r.lease.TrustedUntil().Boottime() - KillMargin(r.grant.Claim.TTL)
 	r.deadlines.Move(kill-s.opt.LossGrace, kill)
 }
 
@@ -75,7 +75,7 @@ func (s *Scheduler) disown(r *run, now locking.Instant) {
 	defer r.vouching.Unlock()
 	r.lost = true
 	term := now.Boottime()
-	kill := r.lease.TrustedUntil().Boottime() - killMargin(r.grant.Claim.TTL)
+	kill := r.lease.TrustedUntil().Boottime() - KillMargin(r.grant.Claim.TTL)
 	r.deadlines.Move(term, min(term+s.opt.LossGrace, kill))
 }
 
@@ -108,7 +108,6 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 	s.mu.Unlock()
 	sent := s.keeper.Now()
 	answers := s.opt.Urgent.Renew(ctx, asked)
-	var news []func()
 	k := 0
 	for i, r := range runs {
 		if r == nil {
@@ -116,9 +115,7 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 		}
 		a := answers[k]
 		k++
-		if say := s.notice(sent, a.Now, a.Err); say != nil {
-			news = append(news, say)
-		}
+		s.heard(sent, a.Now, a.Err)
 		switch {
 		case a.Err != nil:
 			errs[i] = a.Err
@@ -129,10 +126,6 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 		case a.End != "":
 			r.cancel(fmt.Errorf("%w: %s", jobs.ErrCancelled, wordsOf(a.End)))
 		}
-	}
-	// The runs of these grants are under way until this returns, so there is somebody to wait for it.
-	for _, say := range news {
-		s.work.Go(say)
 	}
 	return errs
 }
@@ -147,14 +140,13 @@ func (s *Scheduler) startBy(g *ledger.Grant) time.Duration {
 	return s.keeper.Now().Boottime() + g.Claim.Deadline.Sub(s.clock.Now())
 }
 
-// killMargin is how long before the trust deadline the last process of a run must be killed,
+// KillMargin is how long before the trust deadline the last process of a run must be killed,
 // so that it is dead by then: 5 % of the lease, at least 50 ms.
-func killMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }
+func KillMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Millisecond) }
 
 // watch ends the run's context when its lease is being lost, and closes its Kill channel in
 // time. It looks at the clocks every 100 ms then, for a timer stands still while a machine
-// sleeps. It returns when over is closed. It never writes to the log itself: a pipe that nobody reads
-// blocks a write for as long as that lasts, and a lease ends all the same.
+// sleeps. It returns when over is closed.
 func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	select {
 	case <-over:
@@ -171,17 +163,16 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	ttl := r.grant.Claim.TTL
 	r.cancel(fmt.Errorf("%w: %w", jobs.ErrLost, context.Cause(r.lease.Context())))
 	s.disown(r, told)
-	left := r.lease.Remaining()
-	s.work.Go(func() { r.log.Warn("lease lost", "lock", r.grant.Claim.Lock, "err", r.lease.Err(), "left", left) })
+	r.log.Warn("lease lost", "lock", r.grant.Claim.Lock, "err", r.lease.Err(), "left", r.lease.Remaining())
 	for {
 		// Not by what remains of the lease, which is nothing once it was refused. The later clock counts.
 		now := s.keeper.Now()
-		wait := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-killMargin(ttl))
-		if wait <= 0 {
+		left := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
+		if left <= 0 {
 			close(r.kill)
 			return
 		}
-		timer := time.NewTimer(min(wait, 100*time.Millisecond))
+		timer := time.NewTimer(min(left, 100*time.Millisecond))
 		select {
 		case <-over:
 			timer.Stop()

@@ -96,7 +96,7 @@ lease is lost. Answers go to standard output, everything else to standard error.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
-		a.triggerCmd(), a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.drainCmd(), a.resetCmd(), a.locksCmd(), a.unlockCmd(), a.fenceCmd(), a.demoCmd(), a.drillCmd(), a.drillWorkerCmd(), a.versionCmd())
+		a.triggerCmd(), a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.drainCmd(), a.resetCmd(), a.lockCmd(), a.locksCmd(), a.unlockCmd(), a.fenceCmd(), a.demoCmd(), a.drillCmd(), a.drillWorkerCmd(), a.versionCmd())
 	for _, c := range root.Commands() {
 		c.Args = asUsage(c.Args)
 	}

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 //	redis [ARG…]                  start a redis-server; $REDIS is its address
 //	redis-do ARG…                 send it a command; what it answers is printed. @FILE is what a file holds
 //	redis-freeze                  have it answer nothing
+//	held LOCK                     wait until the lock of the fleet "locks" is held
+//	ask-end LOCK REASON           ask its holder to end
 //	expand FILE…                  put the values of $VARIABLES into files
 //	docs NAME FILE                make a file of what docs/fencing.md shows under the name
 //	exits CODE COMMAND ARG…       run a command that must end with the code
@@ -66,6 +68,8 @@ func TestMain_Scripts(t *testing.T) {
 			"redis":        scriptRedis,
 			"redis-do":     scriptRedisDo,
 			"redis-freeze": func(ts *testscript.TestScript, _ bool, _ []string) { fixtureOf(ts).redis.Freeze() },
+			"held":         scriptHeld,
+			"ask-end":      scriptAskEnd,
 			"expand":       scriptExpand,
 			"docs":         scriptDocs,
 			"exits":        scriptExits,
@@ -105,6 +109,23 @@ func scriptRedisDo(ts *testscript.TestScript, _ bool, args []string) {
 		do[i] = arg
 	}
 	fmt.Fprintln(ts.Stdout(), fixtureOf(ts).redis.Do(do...))
+}
+
+// lockKey is the key of a lock in the fleet of the scripts about locks.
+func lockKey(name string) string { return "{locks}:lock:" + name }
+
+func scriptHeld(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(patience); fixtureOf(ts).redis.Do("EXISTS", lockKey(args[0])) != int64(1); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("nobody holds %q within %s", args[0], patience)
+		}
+	}
+}
+
+func scriptAskEnd(ts *testscript.TestScript, _ bool, args []string) {
+	redis := fixtureOf(ts).redis
+	token, _, _ := strings.Cut(fmt.Sprint(redis.Do("GET", lockKey(args[0]))), "|")
+	redis.Do("SET", lockKey(args[0])+":end", token+" "+args[1], "PX", "60000")
 }
 
 func scriptExpand(ts *testscript.TestScript, _ bool, args []string) {
