@@ -380,15 +380,18 @@ func TestLink_RefusesOne(t *testing.T) {
 	noErrno(err)
 
 	f.fill()
-	open, err := os.Open(os.DevNull)
+	// One that goes bad while it waits. Its number is so high that nobody else gets it meanwhile.
+	number, err := unix.FcntlInt(f.conn.Fd(), unix.F_DUPFD_CLOEXEC, 900)
 	if err != nil {
 		t.Fatal(err)
 	}
+	open := os.NewFile(uintptr(number), "open")
 	wd, err := f.link.start(&spec{path: "/bin/true", dir: "/"}, []*os.File{open}, startMessage{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	open.Close()
+	unix.Close(number)
+	defer open.Close()
 	for heard := false; !heard; {
 		select {
 		case <-wd.over:
