@@ -68,8 +68,15 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 			unanswered = true
 			return fail(left)
 		}
-		a, err := readAcquired(reply)
+		a, err := readAcquired(reply.Reply)
 		switch {
+		case err == nil && a.yes && reply.short != nil:
+			// The next one who asks shall not find it held by nobody, so this is not left to the background.
+			l.sawGrant(name, a.fence, floor)
+			if _, err := l.deleteOwn(context.WithoutCancel(ctx), keys, g.Token, l.opt.CallTimeout); err != nil {
+				unanswered = true
+			}
+			return fail(reply.short)
 		case err == nil && a.yes:
 			// Counted from this request, not the first: it is the one that set the TTL.
 			g.Fence = a.fence
@@ -84,6 +91,7 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 			return g, unanswered, &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
 		case !isCertain(err):
 			unanswered = true
+		case isMoving(err): // nothing was granted, and a moment later it may be
 		case !unanswered || !errors.Is(err, ErrUnavailable):
 			return fail(err) // Redis was not reached, or it refused: nothing was granted
 		}
@@ -99,9 +107,15 @@ func (l *Locker) ask(ctx context.Context, name string, keys lockKeys, waits bool
 	}
 }
 
+// sentReply is the answer to a request, and why its grant does not count.
+type sentReply struct {
+	Reply
+	short error
+}
+
 // send sends one request and waits for the answer, or until the caller leaves or the Locker is closed:
 // then left says which.
-func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (reply Reply, left error) {
+func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (reply sentReply, left error) {
 	if !l.own {
 		return l.sendBeside(ctx, g, keys, floor, waits)
 	}
@@ -126,8 +140,8 @@ func (l *Locker) send(ctx context.Context, g Grant, keys lockKeys, floor int64, 
 // sendBeside is send over a client that knows no way to leave: in a goroutine and with a deadline of
 // its own. A connection that is closed under a request leaves nobody to hear what it was granted. What
 // comes for a caller that left is taken back.
-func (l *Locker) sendBeside(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (Reply, error) {
-	replies := make(chan Reply)
+func (l *Locker) sendBeside(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) (sentReply, error) {
+	replies := make(chan sentReply)
 	l.wg.Go(func() {
 		reply := l.request(context.WithoutCancel(ctx), g, keys, floor, waits)
 		select {
@@ -142,13 +156,13 @@ func (l *Locker) sendBeside(ctx context.Context, g Grant, keys lockKeys, floor i
 	case reply := <-replies:
 		return reply, nil
 	case <-ctx.Done():
-		return Reply{}, ended(ctx)
+		return sentReply{}, ended(ctx)
 	case <-l.closing.Done():
-		return Reply{}, ErrClosed
+		return sentReply{}, ErrClosed
 	}
 }
 
-func (l *Locker) request(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) Reply {
+func (l *Locker) request(ctx context.Context, g Grant, keys lockKeys, floor int64, waits bool) sentReply {
 	ctx, cancel := l.within(ctx, min(l.opt.CallTimeout, g.trusted()))
 	defer cancel()
 	args := [...]any{g.Token.Reveal(), l.sent.ttl, floor, l.sent.fenceTTL, l.sent.holder, "1"}
@@ -156,8 +170,13 @@ func (l *Locker) request(ctx context.Context, g Grant, keys lockKeys, floor int6
 	if !waits {
 		n--
 	}
-	v, err := l.acquire.Run(ctx, l.client, []string{keys.lock, keys.fence}, args[:n]...)
-	return Reply{Value: v, Err: err}
+	if l.opt.WaitReplicas == 0 { // without a list of one
+		v, err := l.acquire.Run(ctx, l.client, []string{keys.lock, keys.fence}, args[:n]...)
+		return sentReply{Reply: Reply{Value: v, Err: err}}
+	}
+	replies, short := l.acquire.RunConfirmed(ctx, l.client, l.opt.WaitReplicas,
+		[]Call{{Keys: []string{keys.lock, keys.fence}, Args: args[:n]}})
+	return sentReply{replies[0], short}
 }
 
 // linger is how long a request may be under way after its connection was given up.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -25,6 +26,14 @@ var outdated = []string{
 	"Write commands not allowed after non deterministic commands",
 }
 
+// midMove are parts of what a node of a Cluster says to a script that comes to a key which is on its
+// way to another node, or when the Cluster is down. All keys of a script have one slot here, so it is
+// over when the slot has moved. Redis says it at the key: what the script has written before, it has.
+var midMove = []string{
+	"Script attempted to access a non local key",
+	"while the cluster is down",
+}
+
 // inScript finds what a command in a script was refused with. Redis before 7.0 puts the place in
 // front of it, and of the error that the script then raises a sentence of its own.
 var inScript = regexp.MustCompile(`@user_script: \d+: -?(.*)`)
@@ -40,6 +49,8 @@ func Classify(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrUnavailable), errors.Is(err, ErrTooOld):
 		return err
+	case unknownMaster(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, &noMasterError{err})
 	case refused:
 		return classifyAnswer(err, answer.Error())
 	case errors.Is(err, context.Canceled):
@@ -59,6 +70,11 @@ func classifyAnswer(err error, text string) error {
 	case strings.Contains(transientCodes, " "+code+" "), strings.Contains(rest, "max number of clients"):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	for _, part := range midMove {
+		if strings.Contains(text, part) {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
 	for _, part := range outdated {
 		if strings.Contains(text, part) {
 			return fmt.Errorf("%w: %w", ErrTooOld, err)
@@ -72,14 +88,37 @@ func classifyAnswer(err error, text string) error {
 // answered that it refuses it. Of nil it is false too.
 func MayHaveRun(err error) bool { return err != nil && !isCertain(err) }
 
+// noMaster is what go-redis says when no Sentinel tells where the master is, before what each of them
+// said. Nothing was sent to any server.
+const noMaster = "all sentinels specified in configuration are unreachable: "
+
+func unknownMaster(err error) bool { return err != nil && strings.Contains(err.Error(), noMaster) }
+
+// noMasterError is such an error without what is in its chain: that one Sentinel knows no master by the
+// name is, to go-redis, the same error as that a key is missing, and its refusal of a password is none
+// of the server's.
+type noMasterError struct{ err error }
+
+func (e *noMasterError) Error() string {
+	_, said, _ := strings.Cut(e.err.Error(), noMaster)
+	said = strings.ReplaceAll(said, redis.Nil.Error(), "no master by that name")
+	return "the sentinels name no master: " + strings.ReplaceAll(said, "\n", "; ")
+}
+
 // isNoScript tells that a server does not know a script.
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// isMoving tells that a server of a Cluster refused because the slot is on its way to another: some
+// keys are here and some are there, or the way to it was not found yet.
+func isMoving(err error) bool {
+	return redis.IsTryAgainError(err) || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "MOVED")
+}
 
 // isCertain tells that a failed call has changed nothing: it was never written, or the
 // server answered that it refuses it. After any other error the script may have run.
 func isCertain(err error) bool {
-	if _, refused := errors.AsType[redis.Error](err); refused {
-		return true
+	if answer, refused := errors.AsType[redis.Error](err); refused {
+		return !slices.ContainsFunc(midMove, func(part string) bool { return strings.Contains(answer.Error(), part) })
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
@@ -88,6 +127,9 @@ func isCertain(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*noMasterError](err); ok || unknownMaster(err) {
 		return true
 	}
 	return errors.Is(err, ErrConflict) || errors.Is(err, redis.ErrClosed) ||

@@ -31,8 +31,10 @@ const dedicatedPool = 4
 //
 //   - Its connections can be ended under a request whose caller leaves.
 //
+//   - With Sentinels, connections that end: see [SentinelConnLife].
+//
 // Hooks of c are not copied: go-redis has no way to.
-func dedicated(c redis.UniversalClient, call time.Duration, r *requests) (redis.UniversalClient, bool) {
+func dedicated(c redis.UniversalClient, call, ttl time.Duration, r *requests) (redis.UniversalClient, bool) {
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch c := c.(type) {
 	case *redis.Client:
@@ -46,7 +48,10 @@ func dedicated(c redis.UniversalClient, call time.Duration, r *requests) (redis.
 		opt.Limiter, opt.PushNotificationProcessor = nil, nil
 		opt.ClientSideCache, opt.ClientSideCacheConfig = nil, nil
 		opt.MaintNotificationsConfig = off
-		opt.Dialer = r.dialer(opt.Dialer)
+		if opt.Addr == failoverAddr {
+			opt.ConnMaxLifetime, opt.ConnMaxLifetimeJitter = SentinelConnLife(ttl), 0
+		}
+		opt.Dialer = r.dialer(opt.Dialer, call)
 		return redis.NewClient(&opt), true
 	case *redis.ClusterClient:
 		opt := *c.Options()
@@ -55,16 +60,26 @@ func dedicated(c redis.UniversalClient, call time.Duration, r *requests) (redis.
 		opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = call, call, call, call
 		opt.PoolSize, opt.PipelinePoolSize = dedicatedPool, maxInFlight
 		opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.MaxConcurrentDials = 0, 0, 0, 0
+		opt.DisableRoutingPolicies = true                                         // else it asks for COMMAND, five seconds long and whatever the deadline
 		opt.ReadOnly, opt.RouteByLatency, opt.RouteRandomly = false, false, false // a replica grants nothing
 		opt.MaintNotificationsConfig = off
 		if opt.Dialer == nil {
 			opt.Dialer = redis.NewDialer(&redis.Options{DialTimeout: call, TLSConfig: opt.TLSConfig})
 		}
-		opt.Dialer = r.dialer(opt.Dialer)
+		opt.Dialer = r.dialer(opt.Dialer, call)
 		return redis.NewClusterClient(&opt), true
 	}
 	return c, false
 }
+
+// failoverAddr is what go-redis gives as the address of a client with Sentinels.
+const failoverAddr = "FailoverClient"
+
+// SentinelConnLife is how long a connection to a master that Sentinels named should be used, by who
+// renews leases of ttl over it. A master that was replaced and cannot be reached by the Sentinels, but
+// by this host, goes on to answer: its leases would be renewed there, while the new master grants them
+// to others. Each new connection asks the Sentinels again, and comes while the lease there still lives.
+func SentinelConnLife(ttl time.Duration) time.Duration { return max(ttl/3, time.Second) }
 
 // until is a context with a deadline and no timer of its own: the Locker's own client sets deadlines on
 // its connections by it. What ends it besides is its parent.

@@ -22,6 +22,9 @@ var (
 	// ErrTooOld says that the server does not know a command, or a form of one, that it was sent.
 	// Scripts that use the prelude alone need Redis 5.0, Rota's own 6.2. Asking again is no use.
 	ErrTooOld = errors.New("locking: redis does not know what it was asked; 6.2 or newer is needed")
+	// ErrNotReplicated says that too few replicas confirmed a grant in time, or that this is not known
+	// ([Options].WaitReplicas). It comes with ErrUnavailable, and the grant was given back.
+	ErrNotReplicated = errors.New("locking: too few replicas have the grant")
 	// ErrLost says that a lease ended without being released. [LossError] says how.
 	ErrLost = errors.New("locking: lease lost")
 	// ErrMaxHold is why the context of a lease ends that was held for its MaxHold.

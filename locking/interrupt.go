@@ -3,7 +3,6 @@ package locking
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net"
 	"os"
 	"sync"
@@ -73,14 +72,50 @@ func (r *requests) leaveAll() {
 	}
 }
 
-// dialer wraps the connections that dial makes.
-func (r *requests) dialer(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialFunc opens a connection.
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialer wraps the connections that dial makes, and gives each as long as a call takes.
+func (r *requests) dialer(dial dialFunc, call time.Duration) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
+		c, err := dialWithin(ctx, call, dial, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return &wire{Conn: c, all: r}, nil
+		w := &wire{Conn: c, all: r}
+		if raw, ok := c.(syscall.Conn); ok {
+			return &rawWire{w, raw}, nil
+		}
+		return w, nil
+	}
+}
+
+// dialWithin leaves a dial that takes longer than a call: go-redis' own waits for a TLS handshake as long
+// as the options of the client that was copied say, whatever its context does. What it opens after that
+// is closed.
+func dialWithin(ctx context.Context, call time.Duration, dial dialFunc, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, call)
+	defer cancel()
+	type dialed struct {
+		net.Conn
+		err error
+	}
+	done := make(chan dialed)
+	go func() {
+		c, err := dial(ctx, network, addr)
+		select {
+		case done <- dialed{c, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	select {
+	case d := <-done:
+		return d.Conn, d.err
+	case <-ctx.Done():
+		return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
 	}
 }
 
@@ -137,10 +172,9 @@ func (w *wire) end() {
 	_ = w.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// SyscallConn is for go-redis, which looks with it whether the server has closed an idle connection.
-func (w *wire) SyscallConn() (syscall.RawConn, error) {
-	if c, ok := w.Conn.(syscall.Conn); ok {
-		return c.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
+// rawWire is one that go-redis can look at, whether the server has closed it while it was idle. One by
+// TLS is none: to go-redis, whoever cannot be looked at is closed.
+type rawWire struct {
+	*wire
+	syscall.Conn
 }

@@ -96,7 +96,7 @@ func New(client redis.UniversalClient, opt Options) (*Locker, error) {
 		}
 	}
 	if !opt.ShareClient {
-		l.client, l.own = dedicated(client, opt.CallTimeout, &l.requests)
+		l.client, l.own = dedicated(client, opt.CallTimeout, opt.TTL, &l.requests)
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
 	l.sent.ttl, l.sent.fenceTTL, l.sent.holder = wireMillis(opt.TTL), wireMillis(opt.FenceTTL), opt.Holder

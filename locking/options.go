@@ -78,6 +78,12 @@ type Options struct {
 	// its lease would last besides. 0: 1.5 s.
 	CallTimeout time.Duration
 
+	// WaitReplicas is how many replicas must have a grant before it counts, by WAIT: a failover to one
+	// of them does not forget it. If that many have not confirmed it in half of CallTimeout, it is given
+	// back, and the error matches [ErrNotReplicated]. Renewals do not wait. It makes a grant as slow as
+	// the replica, and is no proof: Redis may make another replica the master. 0: the server alone.
+	WaitReplicas int
+
 	// ShareClient makes the Locker use the client it was given, instead of a small one of
 	// its own with the same address and credentials. Then renewals wait behind whatever else
 	// occupies its pool, and calls take as long as its own timeouts and retries allow.
@@ -142,6 +148,9 @@ func (o Options) complete() (Options, naming, error) {
 	}
 	if o.CallTimeout < 0 {
 		fault("CallTimeout: %s is negative", o.CallTimeout)
+	}
+	if o.WaitReplicas < 0 {
+		fault("WaitReplicas: %d is negative", o.WaitReplicas)
 	}
 	if len(o.Holder) > maxHolderBytes {
 		fault("Holder: %d bytes, at most %d are allowed", len(o.Holder), maxHolderBytes)

@@ -73,12 +73,43 @@ type Reply struct {
 // go-redis waits for a server that hangs as long as its ReadTimeout says. Cancelling ctx
 // does not interrupt a call that has been written.
 func (s *Script) Run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (any, error) {
-	cmd := c.EvalSha(ctx, s.sha, keys, args...)
+	call := Call{Keys: keys, Args: args}
+	cmd := s.command(ctx, false, call)
+	_ = c.Process(ctx, cmd) // it is in the command
 	if isNoScript(cmd.Err()) {
-		cmd = c.Eval(ctx, s.text, keys, args...)
+		cmd = s.command(ctx, true, call)
+		_ = c.Process(ctx, cmd)
 	}
-	r := readCmd(cmd, nil)
+	r := readCmd(cmd.Cmd, nil)
 	return r.Value, r.Err
+}
+
+// once is a command that go-redis does not repeat by itself when no answer came, as it would
+// otherwise, on a Cluster whatever its options say: a repeated release answers that there is nothing to
+// release, and only who sent it knows whether that is the answer to the first. Redirections are followed
+// all the same.
+type once struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks.
+func (once) NoRetry() bool { return true }
+
+// command is one use of the script, by its digest or whole.
+func (s *Script) command(ctx context.Context, whole bool, call Call) once {
+	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
+	if whole {
+		args = append(args, "eval", s.text)
+	} else {
+		args = append(args, "evalsha", s.sha)
+	}
+	args = append(args, len(call.Keys))
+	for _, k := range call.Keys {
+		args = append(args, k)
+	}
+	cmd := redis.NewCmd(ctx, append(args, call.Args...)...)
+	if len(call.Keys) > 0 {
+		cmd.SetFirstKeyPos(3) // by which a Cluster's slot is found
+	}
+	return once{cmd}
 }
 
 // RunAll sends the script once for each call, all in one pipeline, and returns as many
@@ -94,30 +125,26 @@ func (s *Script) RunAll(ctx context.Context, c redis.UniversalClient, calls []Ca
 	for i := range calls {
 		all[i] = i
 	}
-	send := func(which []int, add func(redis.Pipeliner, Call) *redis.Cmd) (unknown []int) {
+	send := func(which []int, whole bool) (unknown []int) {
 		if len(which) == 0 {
 			return nil
 		}
 		pipe := c.Pipeline()
-		cmds := make([]*redis.Cmd, len(which))
+		cmds := make([]once, len(which))
 		for n, i := range which {
-			cmds[n] = add(pipe, calls[i])
+			cmds[n] = s.command(ctx, whole, calls[i])
+			_ = pipe.Process(ctx, cmds[n])
 		}
 		_, err := pipe.Exec(ctx)
 		for n, i := range which {
 			if isNoScript(cmds[n].Err()) {
 				unknown = append(unknown, i)
 			}
-			replies[i] = readCmd(cmds[n], err)
+			replies[i] = readCmd(cmds[n].Cmd, err)
 		}
 		return unknown
 	}
-	unknown := send(all, func(p redis.Pipeliner, call Call) *redis.Cmd {
-		return p.EvalSha(ctx, s.sha, call.Keys, call.Args...)
-	})
-	send(unknown, func(p redis.Pipeliner, call Call) *redis.Cmd {
-		return p.Eval(ctx, s.text, call.Keys, call.Args...)
-	})
+	send(send(all, false), true)
 	return replies
 }
 
@@ -126,7 +153,7 @@ func (s *Script) RunAll(ctx context.Context, c redis.UniversalClient, calls []Ca
 func readCmd(cmd *redis.Cmd, pipeline error) Reply {
 	v, err := cmd.Result()
 	switch {
-	case errors.Is(err, redis.Nil):
+	case errors.Is(err, redis.Nil) && !unknownMaster(err):
 		return Reply{}
 	case err == nil && v == nil && pipeline != nil:
 		err = pipeline

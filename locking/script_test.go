@@ -175,8 +175,9 @@ func TestProperty36_FaultsOfTheServer(t *testing.T) {
 				if !strings.Contains(fmt.Sprint(err), code) {
 					t.Errorf("TryAcquire: got %v, want the server's answer in it", err)
 				}
-				if got := p.Count(Evalsha(l)) - sent; got != 1 {
-					t.Errorf("TryAcquire asked %d times, want once: the server has answered", got)
+				// A slot has moved a moment later; whatever else the server answers lasts.
+				if got := p.Count(Evalsha(l)) - sent; (got == 1) == (code == "TRYAGAIN") {
+					t.Errorf("TryAcquire asked %d times, want once: the server has answered; more often after TRYAGAIN", got)
 				}
 				p.Heal()
 			})

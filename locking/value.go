@@ -26,16 +26,20 @@ var takeBody string
 // digest. The ttl is bounded as in [Lease.Renew].
 //
 // The errors are those of [Locker.TryAcquire]. After [ErrUnavailable], or an end of ctx while Redis was
-// asked, the lock may have been taken: take it again with the same value, or release it.
+// asked, the lock may have been taken: take it again with the same value, or release it. So too where
+// replicas must confirm it (Options.WaitReplicas): of a value's lock it is not known here whether it was
+// the value's before.
 func (l *Locker) TakeValue(ctx context.Context, name, value string, ttl time.Duration) (fence int64, err error) {
 	if err := l.opt.checkTTL(ttl); err != nil {
 		return 0, fmt.Errorf("take %q: %w", name, err)
 	}
 	err = l.withValue(ctx, "take", name, value, func(ctx context.Context, keys lockKeys, token Token) error {
 		floor := l.floors.of(name)
-		v, err := l.take.Run(ctx, l.client, []string{keys.lock, keys.fence},
-			token.Reveal(), wireMillis(ttl), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder)
-		a, err := readAcquired(Reply{Value: v, Err: err})
+		replies, short := l.take.RunConfirmed(ctx, l.client, l.opt.WaitReplicas, []Call{{
+			Keys: []string{keys.lock, keys.fence},
+			Args: []any{token.Reveal(), wireMillis(ttl), floor, wireMillis(l.opt.FenceTTL), l.opt.Holder},
+		}})
+		a, err := readAcquired(replies[0])
 		if err != nil {
 			return err
 		}
@@ -44,6 +48,9 @@ func (l *Locker) TakeValue(ctx context.Context, name, value string, ttl time.Dur
 			return &HeldError{Name: name, Holder: a.holder, Remaining: a.left, FencingToken: a.fence}
 		}
 		l.sawGrant(name, a.fence, floor)
+		if short != nil {
+			return short // asked again, and in the end the caller's to take again or to release
+		}
 		fence = a.fence
 		return nil
 	})

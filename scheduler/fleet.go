@@ -266,31 +266,12 @@ func (s *Scheduler) compare(hosts []ledger.Host) (fewer bool) {
 // heard takes in what an answer of Redis, or its absence, tells: its clock, and whether it is
 // there. A Redis that is away costs one line when it goes and one when it is back.
 func (s *Scheduler) heard(sent locking.Instant, now time.Time, err error) {
-	if say := s.notice(sent, now, err); say != nil {
-		say()
-	}
-}
-
-// notice is heard, but for the lines of the log: these are left to the caller. Nil: there are none.
-func (s *Scheduler) notice(sent locking.Instant, now time.Time, err error) (say func()) {
-	jumped := err == nil && !now.IsZero() && s.clock.observe(sent, now)
-	if jumped {
+	if err == nil && !now.IsZero() && s.clock.observe(sent, now) {
 		s.keeper.RenewNow()
+		s.log.Warn("redis clock jumped", "now", now)
 	}
-	back, news := s.redis.heard(err)
-	if back {
+	if s.redis.heard(s.log, err) {
 		s.lookBack()
-	}
-	if !jumped && news == nil {
-		return nil
-	}
-	return func() {
-		if jumped {
-			s.log.Warn("redis clock jumped", "now", now)
-		}
-		if news != nil {
-			news(s.log)
-		}
 	}
 }
 

@@ -108,7 +108,6 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 	s.mu.Unlock()
 	sent := s.keeper.Now()
 	answers := s.opt.Urgent.Renew(ctx, asked)
-	var news []func()
 	k := 0
 	for i, r := range runs {
 		if r == nil {
@@ -116,9 +115,7 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 		}
 		a := answers[k]
 		k++
-		if say := s.notice(sent, a.Now, a.Err); say != nil {
-			news = append(news, say)
-		}
+		s.heard(sent, a.Now, a.Err)
 		switch {
 		case a.Err != nil:
 			errs[i] = a.Err
@@ -130,10 +127,6 @@ func (s *Scheduler) renew(ctx context.Context, grants []locking.Grant) []error {
 			r.cancel(fmt.Errorf("%w: %s", jobs.ErrCancelled, wordsOf(a.End)))
 		}
 	}
-	// The runs of these grants are under way until this returns, so there is somebody to wait for it.
-	for _, say := range news {
-		s.work.Go(say)
-	}
 	return errs
 }
 
@@ -143,8 +136,7 @@ func KillMargin(ttl time.Duration) time.Duration { return max(ttl/20, 50*time.Mi
 
 // watch ends the run's context when its lease is being lost, and closes its Kill channel in
 // time. It looks at the clocks every 100 ms then, for a timer stands still while a machine
-// sleeps. It returns when over is closed. It never writes to the log itself: a pipe that nobody reads
-// blocks a write for as long as that lasts, and a lease ends all the same.
+// sleeps. It returns when over is closed.
 func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	select {
 	case <-over:
@@ -161,17 +153,16 @@ func (s *Scheduler) watch(r *run, over <-chan struct{}) {
 	ttl := r.grant.Claim.TTL
 	r.cancel(fmt.Errorf("%w: %w", jobs.ErrLost, context.Cause(r.lease.Context())))
 	s.disown(r, told)
-	left := r.lease.Remaining()
-	s.work.Go(func() { r.log.Warn("lease lost", "lock", r.grant.Claim.Lock, "err", r.lease.Err(), "left", left) })
+	r.log.Warn("lease lost", "lock", r.grant.Claim.Lock, "err", r.lease.Err(), "left", r.lease.Remaining())
 	for {
 		// Not by what remains of the lease, which is nothing once it was refused. The later clock counts.
 		now := s.keeper.Now()
-		wait := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
-		if wait <= 0 {
+		left := min(s.opt.LossGrace-now.Sub(told), -now.Sub(r.lease.TrustedUntil())-KillMargin(ttl))
+		if left <= 0 {
 			close(r.kill)
 			return
 		}
-		timer := time.NewTimer(min(wait, 100*time.Millisecond))
+		timer := time.NewTimer(min(left, 100*time.Millisecond))
 		select {
 		case <-over:
 			timer.Stop()

@@ -46,7 +46,9 @@ type Options struct {
 	// ClockOffset makes a host whose wall clock is off by that. For tests.
 	ClockOffset time.Duration
 
-	Logger *slog.Logger // nil: nothing is logged
+	// Logger may block, for as long as it likes: nothing but what runs print waits for it. Of the
+	// scheduler's own lines 1,000 are kept until it takes them. Nil: nothing is logged.
+	Logger *slog.Logger
 }
 
 func (o *Options) setDefaults() {

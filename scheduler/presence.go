@@ -27,38 +27,34 @@ type presence struct {
 }
 
 // heard takes in one answer or failure. An error that is an answer of Redis, such as a refused
-// permission, shows that it is there. It tells whether Redis is back from an absence. news writes what
-// is to be said of it, for the caller to call when it has acted; nil: nothing is.
-func (p *presence) heard(err error) (back bool, news func(*slog.Logger)) {
+// permission, shows that it is there. It tells whether Redis is back from an absence.
+func (p *presence) heard(log *slog.Logger, err error) (back bool) {
 	if err != nil && !errors.Is(err, locking.ErrUnavailable) {
-		return false, nil
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
 	if err == nil {
-		if back = !p.told.IsZero(); back {
-			after, fails := now.Sub(p.since).Round(time.Millisecond), p.fails
-			p.last = now
-			news = func(log *slog.Logger) { log.Info("redis came back", "after", after, "failures", fails) }
+		back = !p.told.IsZero()
+		if back {
+			p.last = time.Now()
+			log.Info("redis came back", "after", time.Since(p.since).Round(time.Millisecond), "failures", p.fails)
 		}
 		p.since, p.told, p.fails = time.Time{}, time.Time{}, 0
-		return back, news
+		return back
 	}
 	if p.fails++; p.since.IsZero() {
-		p.since = now
+		p.since = time.Now()
 	}
-	switch since := p.since; {
-	case p.told.IsZero() && now.Sub(since) >= awayAfter:
-		p.told = now
-		news = func(log *slog.Logger) {
-			log.Warn("redis went away", "err", err, "effect", "nothing is claimed until it is back")
-		}
-	case !p.told.IsZero() && now.Sub(p.told) >= remind:
-		p.told = now
-		news = func(log *slog.Logger) { log.Warn("redis is still away", "since", since, "err", err) }
+	switch {
+	case p.told.IsZero() && time.Since(p.since) >= awayAfter:
+		p.told = time.Now()
+		log.Warn("redis went away", "err", err, "effect", "nothing is claimed until it is back")
+	case !p.told.IsZero() && time.Since(p.told) >= remind:
+		p.told = time.Now()
+		log.Warn("redis is still away", "since", p.since, "err", err)
 	}
-	return false, news
+	return false
 }
 
 // awayWithin tells whether Redis was away at any moment of the last d.

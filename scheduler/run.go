@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,17 +24,28 @@ func (s *Scheduler) won(t *try, a answer) {
 		why = "draining"
 	case !s.room.enter(t):
 		why = hostsFull // it was claimed only to record that
+	case a.Short != nil:
+		why = strings.TrimPrefix(a.Short.Error(), "locking: ")
 	default:
 		s.handling.Add(1)
 	}
 	s.mu.Unlock()
 	log := s.log.With("job", c.Job, "tick", c.Tick, "run", c.Run, "token", a.Fence)
 	if why != "" {
-		log.Info("win given back", "reason", why)
+		level := slog.LevelInfo
+		switch {
+		case a.Short == nil:
+		case s.newRefusal(s.replicasOf(c), a.Short):
+			level = slog.LevelWarn // somebody must act, and is told once, not once a tick
+		default:
+			level = slog.LevelDebug
+		}
+		log.Log(context.Background(), level, "win given back", "reason", why)
 		s.room.leave(&t.placed)
 		s.giveBack(t, why)
 		return
 	}
+	s.newRefusal(s.replicasOf(c), nil)
 	r := &run{
 		job: job, log: log,
 		grant: ledger.Grant{Claim: *c, Fence: a.Fence, Found: a.Found, Won: a.Won},
@@ -55,6 +67,10 @@ func (s *Scheduler) won(t *try, a answer) {
 	s.work.Go(func() { s.execute(r) })
 }
 
+// replicasOf is the name under which it is remembered that wins of a job are given back for want of
+// replicas. No job is called so.
+func (s *Scheduler) replicasOf(c *ledger.Claim) string { return "the replicas of " + c.Job }
+
 // run is one run on this host, from its won claim to its recorded outcome.
 type run struct {
 	job    *Job
@@ -75,17 +91,15 @@ type run struct {
 func (s *Scheduler) execute(r *run) {
 	c := &r.grant.Claim
 	defer r.cancel(nil)
+	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
+
+	output := jobs.NewOutput(s.opt.OutputBytes)
+	lines := newOutputLog(awaited(r.log), defaultLogRoom())
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(r, over)
 	}()
-	// It is watched by now: a log that blocks here keeps the handler from being called, and no lease is
-	// overrun when it is called after all.
-	r.log.Info("run started", "host", c.Host, "lock", c.Lock, "lag", r.grant.Won.Sub(c.Tick), "kind", r.grant.Kind())
-
-	output := jobs.NewOutput(s.opt.OutputBytes)
-	lines := newOutputLog(r.log, defaultLogRoom())
 	result := make(chan jobs.Result, 1)
 	go func() {
 		defer s.handling.Done()

@@ -18,7 +18,8 @@ import (
 // Scheduler is one host of a fleet. Make it with [New], run it once with [Scheduler.Run].
 type Scheduler struct {
 	opt    Options
-	log    *slog.Logger
+	log    *slog.Logger // through logs
+	logs   *logQueue
 	id     string // of this start
 	keeper *locking.Keeper
 	clock  *fleetClock
@@ -83,7 +84,7 @@ func New(opt Options) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{
-		opt: opt, table: tab, log: opt.Logger, id: ulid.Make().String(),
+		opt: opt, table: tab, id: ulid.Make().String(),
 
 		hostless: map[string]*hostless{},
 		contact:  make(chan struct{}),
@@ -106,9 +107,12 @@ func New(opt Options) (*Scheduler, error) {
 		lines:    map[string]chan struct{}{},
 		twins:    map[string]bool{},
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	handler := slog.DiscardHandler
+	if opt.Logger != nil {
+		handler = opt.Logger.Handler()
 	}
+	s.logs = newLogQueue(handler)
+	s.log = slog.New(queued{handler, s.logs})
 	s.keeper, err = locking.NewKeeper(locking.KeeperOptions{
 		Renew: s.renew, Observe: s.renewed,
 		RenewEvery: opt.RenewEvery, Notice: opt.LossGrace + KillMargin(opt.TTL), FailFast: opt.FailFast,
@@ -150,6 +154,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.log.Warn("outcomes left undelivered", "count", n, "effect", "they are kept for the next daemon")
 	}
 	_ = s.keeper.Close()
+	defer s.logs.settle(time.Second)
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if s.clock.known() {

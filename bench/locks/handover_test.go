@@ -25,7 +25,8 @@ func BenchmarkHandOver(b *testing.B) {
 	r1, r2 := rueidisLocker(b, addr), rueidisLocker(b, addr)
 	lock := func(l interface {
 		WithContext(context.Context, string) (context.Context, context.CancelFunc, error)
-	}) func(context.Context) (func(), error) {
+	},
+	) func(context.Context) (func(), error) {
 		return func(ctx context.Context) (func(), error) {
 			_, release, err := l.WithContext(ctx, "job")
 			return release, err

@@ -51,6 +51,7 @@ func newLocker(tb testing.TB, addr string, opt locking.Options) *locking.Locker 
 
 // rota is the library itself: the lease is renewed and watched while it is held.
 func rota(tb testing.TB, addr string) peer {
+	tb.Helper()
 	l := newLocker(tb, addr, locking.Options{})
 	return peer{"rota", func(ctx context.Context, name string) func() {
 		lease, err := l.TryAcquire(ctx, name)
@@ -61,6 +62,7 @@ func rota(tb testing.TB, addr string) peer {
 
 // bare sends the library's own two scripts, and does nothing else.
 func bare(tb testing.TB, addr string) peer {
+	tb.Helper()
 	c := client(tb, addr)
 	script := func(file string) string {
 		body, err := os.ReadFile("../../locking/" + file)
@@ -91,6 +93,7 @@ func bare(tb testing.TB, addr string) peer {
 }
 
 func lockOfRedislock(tb testing.TB, addr string) peer {
+	tb.Helper()
 	c := redislock.New(client(tb, addr))
 	return peer{"redislock", func(ctx context.Context, name string) func() {
 		lock, err := c.Obtain(ctx, "redislock:"+name, ttl, nil)
@@ -100,6 +103,7 @@ func lockOfRedislock(tb testing.TB, addr string) peer {
 }
 
 func lockOfRedsync(tb testing.TB, addr string) peer {
+	tb.Helper()
 	rs := redsync.New(goredis.NewPool(client(tb, addr)))
 	return peer{"redsync", func(ctx context.Context, name string) func() {
 		m := rs.NewMutex("redsync:"+name, redsync.WithExpiry(ttl))
@@ -113,6 +117,7 @@ func lockOfRedsync(tb testing.TB, addr string) peer {
 }
 
 func lockOfRueidis(tb testing.TB, addr string) peer {
+	tb.Helper()
 	l := rueidisLocker(tb, addr)
 	return peer{"rueidislock", func(ctx context.Context, name string) func() {
 		// It frees the key in the background: until then the name is taken.

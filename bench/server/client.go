@@ -24,7 +24,7 @@ func Client(tb testing.TB, addr string) *redis.Client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
-	return c
+	return c.(*redis.Client) // a single server's
 }
 
 // OneConnection returns such a client that has a single connection for everything it sends. By

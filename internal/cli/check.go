@@ -113,7 +113,7 @@ func (a *app) sumUp(c *config.Config) error {
 		total += " (" + strings.Join(besides, ", ") + ")"
 	}
 	_, err := fmt.Fprintf(a.stdout, "ok: %s in %s; host %q of fleet %q at %s\n",
-		total, count(len(c.Files), "file", "files"), c.Host.Name, c.Namespace, c.Redis.URL)
+		total, count(len(c.Files), "file", "files"), c.Host.Name, c.Namespace, c.Redis.Where())
 	return err
 }
 

@@ -87,7 +87,7 @@ func (a *app) drill(ctx context.Context, opt drill.Options, asJSON bool) error {
 	opt.Progress = bar.show
 	if !asJSON {
 		fmt.Fprintf(a.stdout, "%s: %s\n%d workers × %d iterations, ttl 300ms, renewal every 75ms, redis at %s\n",
-			opt.Scenario.Name, opt.Scenario.About, opt.Workers, opt.Iterations, s.cfg.Redis.URL)
+			opt.Scenario.Name, opt.Scenario.About, opt.Workers, opt.Iterations, s.cfg.Redis.Where())
 	}
 	r, err := drill.Run(ctx, opt)
 	bar.end()

@@ -27,7 +27,7 @@ const unsureHint = "it may have been written; repeat it, which is safe"
 func (a *app) fenceCmd() *cobra.Command {
 	var f fencing
 	c := &cobra.Command{
-		Use:   "fence KEY [--token N] [--value V]",
+		Use:   "fence KEY",
 		Short: "Write a value that late writers cannot overwrite",
 		Long: `Write a value in the fleet's Redis, unless it has been written under a higher fencing token: then
 another run has gone on meanwhile, nothing is changed, and the exit code is 3. An equal token is

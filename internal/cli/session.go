@@ -24,7 +24,7 @@ import (
 type session struct {
 	cfg    *config.Config
 	led    *ledger.Ledger
-	client *redis.Client
+	client redis.UniversalClient
 }
 
 // open loads the config and makes a session. It does not connect. The caller closes it.
@@ -39,7 +39,7 @@ func (a *app) open() (*session, error) {
 	if err != nil {
 		return nil, &exitError{code: exitUsage, text: err.Error()}
 	}
-	led, err := ledger.New(client, ledger.Options{Namespace: cfg.Namespace, Keep: cfg.History.Keep})
+	led, err := ledger.New(client, ledger.Options{Namespace: cfg.Namespace, Keep: cfg.History.Keep, WaitReplicas: cfg.Redis.WaitReplicas})
 	if err != nil {
 		_ = client.Close()
 		return nil, err
@@ -70,7 +70,7 @@ func (s *session) now(ctx context.Context) (time.Time, error) {
 // somebody to act, so asking again is no use, and that is a failure. No password is in any of
 // it: redis.url is shown as the config keeps it, without user and password.
 func (s *session) explain(err error) error {
-	where := "redis at " + s.cfg.Redis.URL
+	where := "redis at " + s.cfg.Redis.Where()
 	if s.cfg.Redis.Embedded() {
 		where = "the embedded redis of " + s.cfg.StateDir
 	}

@@ -8,8 +8,9 @@
 // is neither left out silently nor hides the next.
 //
 // What is checked is what can be told from the files alone: no address is resolved, no program
-// or directory of a job is looked for, Redis is not asked. Three other things are read:
-// redis.password_file, and of the jobs that this host may run the accounts that they name, and env_file.
+// or directory of a job is looked for, Redis is not asked. Other things are read too: the passwords and
+// certificates that [redis] names, and of the jobs that this host may run the accounts that they name, and
+// env_file.
 // A typing error there would else be found at night, by the run.
 //
 // # Names and places
@@ -37,8 +38,10 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"rota/jobs"
@@ -79,11 +82,29 @@ type Host struct {
 
 // Redis is how the fleet's Redis is reached.
 type Redis struct {
-	URL      string // redis, rediss or unix, without user and password; or "embedded"
+	URL      string // redis, rediss or unix, without user and password; or "embedded". With Addrs it has no host
 	Username string // "" is the default user
 	Password Secret // from redis.password, redis.password_file or redis.url
 
-	OpTimeout time.Duration // of any one call
+	Addrs            []string // HOST:PORT of some of a Cluster's nodes, or with Master of Sentinels; empty: see URL
+	Master           string   // what the Sentinels call it; "": there are none
+	SentinelUsername string
+	SentinelPassword Secret
+	TLS              *TLS // nil: plain text
+
+	OpTimeout    time.Duration // of any one call
+	WaitReplicas int           // a claim counts once this many replicas have it
+}
+
+// Where says where that is, for people: nothing secret is in it.
+func (r Redis) Where() string {
+	switch {
+	case r.Master != "":
+		return fmt.Sprintf("master %s of the sentinels %s", r.Master, strings.Join(r.Addrs, ", "))
+	case len(r.Addrs) > 0:
+		return "cluster " + strings.Join(r.Addrs, ", ")
+	}
+	return r.URL
 }
 
 // Embedded tells that the daemon brings its own Redis: one host, for trying.

@@ -7,12 +7,6 @@ package config
 // The keys of jobs stand under "jobs", also for those in [defaults].
 func later() []string {
 	return []string{
-		"redis.addrs",
-		"redis.master",
-		"redis.sentinel_username",
-		"redis.sentinel_password_file",
-		"redis.tls",
-		"redis.wait_replicas",
 		"redis.nodes",
 		"redis.restart_delay",
 

@@ -32,7 +32,8 @@ type loader struct {
 	unanswered error // by a directory service, in time
 
 	// What is said of Redis, before it is put together.
-	url, password, passwordFile string
+	url, redisPassword, passwordFile, sentinelPasswordFile string
+	tls                                                    tlsSaid
 }
 
 // found is the table of a job where it was found.

@@ -66,7 +66,7 @@ func TestLoad_EmptyFileIsATableOfDefaults(t *testing.T) {
 		Path: abs, Files: []string{path},
 		Namespace: "rota", Timezone: "UTC", StateDir: "/var/lib/rota",
 		Host:     Host{Name: "testhost", Labels: []string{}, EnvPass: []string{}},
-		Redis:    Redis{URL: "redis://127.0.0.1:6379/0", OpTimeout: 1500 * time.Millisecond},
+		Redis:    Redis{URL: "redis://127.0.0.1:6379/0", Addrs: []string{}, OpTimeout: 1500 * time.Millisecond},
 		Lease:    Lease{30 * time.Second, 5 * time.Second, 5 * time.Second, "retry"},
 		HTTP:     HTTP{Listen: "127.0.0.1:8440"},
 		Log:      Log{slog.LevelInfo, "auto"},
@@ -90,6 +90,7 @@ func TestLoad_EveryValueArrives(t *testing.T) {
 		Namespace: "fleet-1", Timezone: "Europe/Berlin", StateDir: "/srv/rota",
 		Host: Host{Name: "web-1", Labels: []string{"db", "eu"}, MaxRuns: 12, EnvPass: []string{"LC_ALL"}},
 		Redis: Redis{
+			Addrs: []string{}, TLS: &TLS{},
 			URL: "rediss://redis.example.org:6380/3", Username: "me", Password: NewSecret("p@ss/w#rd"),
 			OpTimeout: 500 * time.Millisecond,
 		},

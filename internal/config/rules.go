@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -82,6 +83,23 @@ func unlessEmpty(c check) check {
 		}
 		return c(s)
 	}
+}
+
+// checkMaster is the rule of Sentinel for the names of masters (sentinel.c, sentinelQueueConfig: letters,
+// digits and ".-_").
+func checkMaster(s string) problem {
+	if strings.Trim(s, alphanumeric+"._-") != "" {
+		return problem{text: show(s) + " is not the name of a master"}
+	}
+	return problem{}
+}
+
+// checkServerName: a name or an address as it stands in a certificate, without a port.
+func checkServerName(s string) problem {
+	if _, err := netip.ParseAddr(s); err != nil && strings.Trim(s, alphanumeric+"._-") != "" {
+		return problem{text: show(s) + " is not a name as it stands in a certificate"}
+	}
+	return problem{}
 }
 
 // checkListen is the rule of an address that a server can be given. Whether it is one of this

@@ -7,6 +7,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -16,33 +17,47 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"rota/internal/config"
+	"rota/locking"
 )
 
-// Open returns a client for the config's Redis. It does not connect. The caller closes it.
+// Open returns a client for the config's Redis: one server, a Cluster, or what Sentinels call the
+// master. It does not connect. The caller closes it.
 //
 // For redis.url = "embedded" it is a client of the server inside the daemon that runs with the
 // same state_dir on this machine.
-func Open(c *config.Config) (*redis.Client, error) { return OpenAs(c, NewLogin(c.Redis)) }
+func Open(c *config.Config) (redis.UniversalClient, error) { return OpenAs(c, NewLogin(c.Redis)) }
 
 // OpenAs is Open with a login that may change: every new connection uses what it says then.
-func OpenAs(c *config.Config, login *Login) (*redis.Client, error) {
-	if c.Redis.Embedded() {
-		return open(c, &redis.Options{Addr: "embedded", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+func OpenAs(c *config.Config, login *Login) (redis.UniversalClient, error) {
+	r := c.Redis
+	if r.Embedded() {
+		return redis.NewClient(common(c, &redis.Options{Addr: "embedded", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket(c.StateDir))
-		}}), nil
+		}})), nil
 	}
-	opt, err := redis.ParseURL(c.Redis.URL)
+	opt, err := redis.ParseURL(r.URL)
 	if err != nil {
 		// The config has checked the URL; what ParseURL says could show parts of it.
 		return nil, fmt.Errorf("redis.url: not understood by the client")
 	}
 	opt.CredentialsProvider = login.reveal
-	return open(c, opt), nil
+	opt.TLSConfig = nil // the dialer does it
+	opt.Dialer = login.dial
+	common(c, opt)
+	switch {
+	case r.Master != "":
+		return redis.NewFailoverClient(withSentinels(c, opt)), nil
+	case len(r.Addrs) > 0:
+		return redis.NewClusterClient(clustered(r.Addrs, opt)), nil
+	}
+	return redis.NewClient(opt), nil
 }
 
-func open(c *config.Config, opt *redis.Options) *redis.Client {
+// common sets what is the same for every client.
+func common(c *config.Config, opt *redis.Options) *redis.Options {
 	opt.ClientName = "rota"
+	opt.DisableIdentity = true // CLIENT SETINFO, two commands more for each connection
 	opt.MaxRetries = -1
 	opt.ContextTimeoutEnabled = true
 	opt.DialTimeout = c.Redis.OpTimeout
@@ -56,10 +71,43 @@ func open(c *config.Config, opt *redis.Options) *redis.Client {
 	// The mode looks the address up in DNS, at every start, for a service that only some hosted
 	// servers have.
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(opt)
+	return opt
 }
 
-// Login is the user and password of a client. It is safe for concurrent use.
+// withSentinels makes of a client's options those of one that asks Sentinels for its server.
+func withSentinels(c *config.Config, opt *redis.Options) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: c.Redis.Master, SentinelAddrs: c.Redis.Addrs,
+		SentinelUsername: c.Redis.SentinelUsername, SentinelPassword: c.Redis.SentinelPassword.Reveal(),
+		Dialer: opt.Dialer, CredentialsProvider: opt.CredentialsProvider, DB: opt.DB,
+		ClientName: opt.ClientName, DisableIdentity: opt.DisableIdentity,
+		MaxRetries: opt.MaxRetries, ContextTimeoutEnabled: opt.ContextTimeoutEnabled,
+		DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
+		ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, PoolTimeout: opt.PoolTimeout,
+		PipelinePoolSize: opt.PipelinePoolSize,
+		// It hears of a new master from the Sentinels too; this is for when it does not.
+		ConnMaxLifetime: locking.SentinelConnLife(c.Lease.TTL),
+	}
+}
+
+// clustered makes of a client's options those of a Cluster's. Scripts are not repeated by it either: see
+// package locking. All keys of a fleet are in one slot, so it talks to one node at a time.
+func clustered(addrs []string, opt *redis.Options) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs:  addrs,
+		Dialer: opt.Dialer, CredentialsProvider: opt.CredentialsProvider,
+		ClientName: opt.ClientName, DisableIdentity: opt.DisableIdentity,
+		MaxRetries: opt.MaxRetries, ContextTimeoutEnabled: opt.ContextTimeoutEnabled,
+		DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
+		ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, PoolTimeout: opt.PoolTimeout,
+		PipelinePoolSize:         opt.PipelinePoolSize,
+		MaintNotificationsConfig: opt.MaintNotificationsConfig,
+		DisableRoutingPolicies:   true, // it would ask for COMMAND, and wait five seconds whatever the deadline
+	}
+}
+
+// Login is what new connections of a client show of this host, and by which they know the server: user
+// and password, certificate and authorities. It is safe for concurrent use.
 type Login struct{ redis atomic.Pointer[config.Redis] }
 
 // NewLogin makes a Login of the config's.
@@ -75,6 +123,23 @@ func (l *Login) Set(r config.Redis) { l.redis.Store(&r) }
 func (l *Login) reveal() (user, password string) {
 	r := l.redis.Load()
 	return r.Username, r.Password.Reveal()
+}
+
+// dial opens a connection, by TLS if the config says so; the handshake is part of what ctx bounds.
+// Servers, nodes of a Cluster and Sentinels are all reached in the same way.
+func (l *Login) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	r := l.redis.Load()
+	ctx, cancel := context.WithTimeout(ctx, r.OpTimeout)
+	defer cancel()
+	d := &net.Dialer{}
+	if r.TLS == nil {
+		return d.DialContext(ctx, network, addr)
+	}
+	conf := &tls.Config{RootCAs: r.TLS.Roots, ServerName: r.TLS.ServerName, MinVersion: tls.VersionTLS12}
+	if pair := r.TLS.Client.Reveal(); pair != nil {
+		conf.Certificates = []tls.Certificate{*pair}
+	}
+	return (&tls.Dialer{NetDialer: d, Config: conf}).DialContext(ctx, network, addr)
 }
 
 // socket is where an embedded Redis can be reached by other commands on this machine.

@@ -98,7 +98,7 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	warnOfLimits(log, c, warden)
 	log.Info("daemon started", "host", c.Host.Name, "version", opt.Version, "jobs", len(c.Jobs),
-		"namespace", c.Namespace, "url", c.Redis.URL, "config", c.Path, "table", c.TableHash())
+		"namespace", c.Namespace, "url", c.Redis.Where(), "config", c.Path, "table", c.TableHash())
 	running, drain := context.WithCancel(ctx)
 	defer drain()
 	n := &notifier{log: log}
@@ -161,7 +161,7 @@ func openLedger(c *config.Config, login *connect.Login) (led *ledger.Ledger, clo
 	if err != nil {
 		return nil, nil, err
 	}
-	led, err = ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep})
+	led, err = ledger.New(client, ledger.Options{Namespace: c.Namespace, Keep: c.History.Keep, WaitReplicas: c.Redis.WaitReplicas})
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, err

@@ -43,7 +43,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	// A login belongs to its server. That of another waits with the server: the daemon would lose
 	// the server it is with, and show it the secret.
-	if server(r.started.Redis) == server(next.Redis) {
+	if reflect.DeepEqual(server(r.started.Redis), server(next.Redis)) {
 		r.login.Set(next.Redis)
 	}
 	for _, w := range next.Warnings {
@@ -91,16 +91,20 @@ func settledHost(h config.Host) config.Host {
 	return h
 }
 
-// settled is the part of the Redis settings that a running client keeps: all but who it is.
+// settled is the part of the Redis settings that a running client keeps: all but who it is, and whom it
+// trusts.
 func settled(r config.Redis) config.Redis {
 	r.Username, r.Password = "", config.Secret{}
+	if r.TLS != nil {
+		r.TLS = &config.TLS{ServerName: r.TLS.ServerName}
+	}
 	return r
 }
 
 // server is the part of the Redis settings that says who is talked to.
 func server(r config.Redis) config.Redis {
 	r = settled(r)
-	r.OpTimeout = 0
+	r.OpTimeout, r.WaitReplicas = 0, 0
 	return r
 }
 

@@ -6,7 +6,8 @@
 //     Redis: it keeps all digits of large Lua numbers, accepts absurd TTLs, has no memory
 //     limit and no replication.
 //   - [Server]: a real redis-server on a free port, to be stopped, frozen, killed and started
-//     again, for everything in which the in-process one might be too kind.
+//     again, for everything in which the in-process one might be too kind. [Replica], [Sentinel],
+//     [Cluster] and [TLSServer] make of such servers what people run in earnest.
 //   - [Proxy] and [PipeProxy]: a proxy in front of either that understands the protocol, so
 //     that a test can lose exactly the reply to the second renewal.
 //

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +33,7 @@ type ServerProc struct {
 	port int
 	dir  string
 	args []string
+	argv func() ([]string, error) // the whole command line but the program, made for each try
 
 	cmd    *exec.Cmd // nil while it is stopped
 	exited chan struct{}
@@ -44,7 +46,21 @@ type ServerProc struct {
 // with the test, and if the test's process dies.
 func Server(t testing.TB, args ...string) *ServerProc {
 	t.Helper()
+	s := newServer(t, args)
+	return s.launch()
+}
+
+func newServer(t testing.TB, args []string) *ServerProc {
+	t.Helper()
 	s := &ServerProc{t: t, dir: t.TempDir(), args: args}
+	s.argv = s.commandLine
+	return s
+}
+
+// launch starts it for the first time, on a port that it finds.
+func (s *ServerProc) launch() *ServerProc {
+	t := s.t
+	t.Helper()
 	t.Cleanup(s.Kill)
 	// Between finding a free port and binding it another process may take it.
 	var err error
@@ -61,10 +77,14 @@ func Server(t testing.TB, args ...string) *ServerProc {
 }
 
 // Addr returns host:port.
-func (s *ServerProc) Addr() string { return net.JoinHostPort("127.0.0.1", s.Port()) }
+func (s *ServerProc) Addr() string { return address(s.port) }
 
 // Port returns the port, in decimal.
-func (s *ServerProc) Port() string { return fmt.Sprint(s.port) }
+func (s *ServerProc) Port() string { return portText(s.port) }
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", portText(port)) }
+
+func portText(port int) string { return strconv.Itoa(port) }
 
 // Pid returns the process id of the running server.
 func (s *ServerProc) Pid() int {
@@ -135,11 +155,10 @@ func (s *ServerProc) start() error {
 	if err != nil {
 		s.t.Fatal("redistest: redis-server is not installed; run: apt-get install --no-install-recommends redis-server")
 	}
-	args := append([]string{
-		"--port", s.Port(), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--loglevel", "notice",
-		"--repl-diskless-sync-delay", "0", // a replica need not wait 5 s for others
-	}, s.args...)
+	args, err := s.argv()
+	if err != nil {
+		return err
+	}
 	s.output = &output{}
 	cmd := exec.CommandContext(context.Background(), path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, s.output, s.output
@@ -158,6 +177,14 @@ func (s *ServerProc) start() error {
 		return fmt.Errorf("%w; redis-server said:\n%s", err, s.output)
 	}
 	return nil
+}
+
+func (s *ServerProc) commandLine() ([]string, error) {
+	return append([]string{
+		"--port", s.Port(), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--loglevel", "notice",
+		"--repl-diskless-sync-delay", "0", // a replica need not wait 5 s for others
+	}, s.args...), nil
 }
 
 // awaitReady waits until this server, and not another one on its port, answers. It speaks

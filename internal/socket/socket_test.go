@@ -324,10 +324,11 @@ func TestServer_AsksWhoConnected(t *testing.T) {
 
 	cmd, out = child()
 	d.redis.Do("DEL", "{n}:fence:by-a-child")
-	answered := make(chan struct{})
+	started, answered := make(chan struct{}), make(chan struct{})
 	d.set(func() {
 		d.runOf = func(pid int) string {
 			defer close(answered)
+			<-started
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			return "run-1"
@@ -336,6 +337,7 @@ func TestServer_AsksWhoConnected(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	close(started)
 	<-answered
 	if err := d.Close(); err != nil { // it waits for the connection
 		t.Errorf("Close: %v", err)

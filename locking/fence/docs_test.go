@@ -54,10 +54,11 @@ func TestDocs_ShowNothingUntested(t *testing.T) {
 			tested = append(tested, string(d)+"/"+part)
 		}
 	}
-	tested = append(tested, "postgresql/function")
+	tested = append(tested, "postgresql/function", "postgresql/psql")
 	for _, b := range blocks(t) {
 		switch {
 		case b.language == "":
+			t.Errorf("%s shows this without saying what it is, and so untested:\n%s", docsFile, b.text)
 		case b.name == "go":
 			tested = append(tested, "go")
 		case !slices.Contains(tested, b.name):
@@ -195,7 +196,33 @@ func (db *database) docs(t *testing.T) {
 			}
 			db.seen(t, "function", 5)
 		})
+		t.Run("the script of psql", func(t *testing.T) {
+			if code, said := db.psql(t, "8"); code != 0 {
+				t.Errorf("with token 8: code %d, it said %q; want success", code, said)
+			}
+			holds("the script", "done", 7)
+			db.exec(t, "UPDATE report SET body = 'since' WHERE id = 7")
+			if code, said := db.psql(t, "7"); code != 3 || !strings.Contains(said, "stale fencing token 7 for report") {
+				t.Errorf("with token 7: code %d, it said %q; want 3, and why", code, said)
+			}
+			holds("the stale script", "since", 7)
+		})
 	}
+}
+
+// psql runs the page's script with a token.
+func (db *database) psql(t *testing.T, token string) (code int, said string) {
+	t.Helper()
+	var dir string
+	ok(t, "SHOW", db.QueryRowContext(t.Context(), "SHOW unix_socket_directories").Scan(&dir))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", shown(t, "postgresql/psql"))
+	cmd.Env = append(os.Environ(), "PGHOST="+dir, "PGUSER=rota", "PGDATABASE=postgres", "ROTA_FENCING_TOKEN="+token)
+	out, err := cmd.CombinedOutput()
+	if e, failed := errors.AsType[*exec.ExitError](err); failed {
+		return e.ExitCode(), string(out)
+	}
+	ok(t, "psql", err)
+	return 0, string(out)
 }
 
 // transaction runs the steps of the page over one connection, as they stand there, and does what its

@@ -62,7 +62,7 @@ type Value struct {
 
 // NewRedis makes a Redis over a client, which stays the caller's. It does not connect. The client should
 // have ContextTimeoutEnabled set, or a server that hangs is waited for as long as its own timeouts say.
-// It may repeat commands by itself.
+// Its retries do not count: nothing is repeated.
 //
 // All faults are in one error, which matches [ErrInvalid]. A [redis.Ring] is one: when a shard is down it
 // looks for its keys on others, which have seen no token.

@@ -127,6 +127,11 @@ type Decision struct {
 	Wait time.Duration // early
 	Base time.Time     // behind: the newest decided instant; paused: its end; already, future: the cursor
 
+	// Short is not nil if the tick was won and too few replicas confirm it (Options.WaitReplicas), or it is
+	// not known whether they do. It matches [locking.ErrNotReplicated]. The caller must not run the tick
+	// but give it back with [Ledger.Abandon], for it may be won again after a failover.
+	Short error
+
 	Unrun Ticks // ticks from before this one that nobody ran: this claim wrote the entries that say so
 
 	Err error // the claim is unknown; nothing else is set
@@ -135,6 +140,8 @@ type Decision struct {
 // Claim sends the claims in one pipeline and answers each. One that fails has Err; whether it
 // was won is then unknown, and it must be sent again with the same Run and Token, or given
 // back with [Ledger.Abandon]; one that lacks a required field is not sent and stays as it is.
+// With Options.WaitReplicas a pipeline that wins anything answers when the replicas have, or after half
+// of the time that ctx had left.
 // Claims that find undecided ticks take a second round trip, for which there is as much time as ctx
 // had left for the first: how long they take to count does not matter.
 func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
@@ -157,7 +164,7 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 		}
 		var again []int
 		trip, cancel := trips.begin(ctx)
-		replies := l.claim.RunAll(trip, l.client, calls)
+		replies, short := l.claim.RunConfirmed(trip, l.client, l.replicas, calls)
 		cancel()
 		for k, r := range replies {
 			i := pending[k]
@@ -166,6 +173,9 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) []Decision {
 			switch out[i].Answer {
 			case count:
 			case Won, Held, Late: // they come after the gap
+				if out[i].Answer == Won {
+					out[i].Short = short
+				}
 				out[i].Unrun = was
 				continue
 			default:

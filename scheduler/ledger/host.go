@@ -151,14 +151,14 @@ func (l *Ledger) Leave(ctx context.Context, host, id string) error {
 // Hosts lists the hosts that were seen within three heartbeats, by name.
 func (l *Ledger) Hosts(ctx context.Context) ([]Host, error) {
 	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
+	clock := l.askTime(ctx, pipe)
 	all := pipe.HGetAll(ctx, l.keys.hosts())
 	if err := exec(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}
 	var hosts []Host
 	for _, v := range all.Val() {
-		if h, ok := readHost(v); ok && clock.Val().Sub(h.Beat) <= HostGone {
+		if h, ok := readHost(v); ok && clock().Sub(h.Beat) <= HostGone {
 			hosts = append(hosts, h)
 		}
 	}
@@ -183,10 +183,9 @@ func readHost(v string) (Host, bool) {
 
 // Ask files a request for a run by hand, and hints to the hosts that it is there.
 func (l *Ledger) Ask(ctx context.Context, r Request) (id string, err error) {
-	add := l.client.XAdd(ctx, &redis.XAddArgs{
-		Stream: l.keys.requests(), MaxLen: 1000, Approx: true,
-		Values: []any{"job", r.Job, "who", r.Who, "force", flag(r.Force)},
-	})
+	add := redis.NewStringCmd(ctx, "xadd", l.keys.requests(), "maxlen", "~", 1000, "*",
+		"job", r.Job, "who", r.Who, "force", flag(r.Force))
+	_ = l.client.Process(ctx, unrepeated{add}) // the error is in the command
 	if err := commandError(add); err != nil {
 		return "", fmt.Errorf("trigger %q: %w", r.Job, err)
 	}
@@ -199,7 +198,8 @@ func (l *Ledger) Ask(ctx context.Context, r Request) (id string, err error) {
 
 // Withdraw takes a request back. False: a host has taken it.
 func (l *Ledger) Withdraw(ctx context.Context, id string) (bool, error) {
-	del := l.client.XDel(ctx, l.keys.requests(), id)
+	del := redis.NewIntCmd(ctx, "xdel", l.keys.requests(), id)
+	_ = l.client.Process(ctx, unrepeated{del})
 	if err := commandError(del); err != nil {
 		return false, fmt.Errorf("withdraw: %w", err)
 	}

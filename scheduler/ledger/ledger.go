@@ -24,6 +24,8 @@ type Options struct {
 	Namespace string        // prefix of every key, [A-Za-z0-9._-]{1,32}; required
 	Keep      int           // runs kept a job, at least: the oldest go once there are a quarter more; 0: 50
 	FenceTTL  time.Duration // how long a lock's counter outlives its last grant; 0: 7 days
+	// WaitReplicas is how many replicas must have a win before it counts: see [Decision].Short. 0: none.
+	WaitReplicas int
 }
 
 // Ledger reads and writes the records of one namespace. It is safe for concurrent use.
@@ -32,18 +34,20 @@ type Ledger struct {
 	keys     keys
 	keep     int
 	fenceTTL time.Duration
+	replicas int
 
 	claim, renew, finish, abandon, beat, leave, pause, reset, cancel, touch, leases, unlock *locking.Script
 }
 
-// New returns a Ledger that talks through client, which stays the caller's to close. Every
+// New returns a Ledger that talks through client, which stays the caller's to close: one server's,
+// with Sentinels or without, or a Cluster's, where all keys of the namespace are on one node. Every
 // method sends at most a few commands and ends by its context's deadline, which it should
 // have: set ContextTimeoutEnabled in the client's options, or go-redis does not look at it.
 func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 	if err := opts.check(client); err != nil {
 		return nil, err
 	}
-	l := &Ledger{client: client, keys: newKeys(opts.Namespace), keep: opts.Keep, fenceTTL: opts.FenceTTL}
+	l := &Ledger{client: client, keys: newKeys(opts.Namespace), keep: opts.Keep, fenceTTL: opts.FenceTTL, replicas: opts.WaitReplicas}
 	if l.keep == 0 {
 		l.keep = 50
 	}
@@ -70,14 +74,20 @@ func New(client redis.UniversalClient, opts Options) (*Ledger, error) {
 // in it would spread the keys of one script over a cluster.
 func (o *Options) check(client redis.UniversalClient) error {
 	var faults []error
-	if client == nil {
+	switch client.(type) {
+	case nil:
 		faults = append(faults, errors.New("ledger: client is nil"))
+	case *redis.Ring:
+		faults = append(faults, errors.New("ledger: client is a redis.Ring, which looks on another server when one is down: a tick would be won twice"))
 	}
 	if ok, _ := regexp.MatchString(`^[A-Za-z0-9._-]{1,32}$`, o.Namespace); !ok {
 		faults = append(faults, fmt.Errorf("ledger: Namespace is %q, want 1 to 32 of A-Z a-z 0-9 . _ -", o.Namespace))
 	}
 	if o.Keep < 0 {
 		faults = append(faults, fmt.Errorf("ledger: Keep is %d, want 0 (for 50) or more", o.Keep))
+	}
+	if o.WaitReplicas < 0 {
+		faults = append(faults, fmt.Errorf("ledger: WaitReplicas is %d, want 0 or more", o.WaitReplicas))
 	}
 	if o.FenceTTL < 0 {
 		faults = append(faults, fmt.Errorf("ledger: FenceTTL is %s, want 0 (for 7 days) or more", o.FenceTTL))

@@ -19,7 +19,7 @@ import (
 // type there are none; State names it.
 func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry, time.Time, error) {
 	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
+	clock := l.askTime(ctx, pipe)
 	runs := make([]*redis.XMessageSliceCmd, len(jobs))
 	skips := make([]*redis.XMessageSliceCmd, len(jobs))
 	for i, job := range jobs {
@@ -45,7 +45,7 @@ func (l *Ledger) Recent(ctx context.Context, jobs []string, n int64) ([][]Entry,
 	for i, end := range ends {
 		out[i], from = all[from:end:end], end
 	}
-	return out, clock.Val().UTC(), nil
+	return out, clock().UTC(), nil
 }
 
 // runPage is how many entries are looked through at once for those of one run.

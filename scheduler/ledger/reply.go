@@ -22,10 +22,10 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 			return err
 		}
 	}
-	if errors.Is(err, redis.Nil) {
+	if err = locking.Classify(err); errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return locking.Classify(err)
+	return err
 }
 
 // execEach is exec for a pipeline about several jobs: a key of another type is no error of it, but
@@ -37,8 +37,10 @@ func execEach(ctx context.Context, pipe redis.Pipeliner) error {
 			return err
 		}
 	}
+	// Of a connection that was never made the commands may know nothing.
+	err = locking.Classify(err)
 	if _, answered := errors.AsType[redis.Error](err); !answered {
-		return locking.Classify(err)
+		return err
 	}
 	return nil
 }
@@ -47,14 +49,14 @@ func execEach(ctx context.Context, pipe redis.Pipeliner) error {
 // is classified as those of scripts are ([locking.Classify]), and a key of another type
 // matches [locking.ErrConflict] and is named, as by them.
 func commandError(c redis.Cmder) error {
-	err := c.Err()
+	err := locking.Classify(c.Err()) // first: a Sentinel's "no such master" is a missing key to the client
 	switch {
 	case err == nil, errors.Is(err, redis.Nil):
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE") && len(c.Args()) > 1:
 		return fmt.Errorf("%w: %v holds another type", locking.ErrConflict, c.Args()[1])
 	}
-	return locking.Classify(err)
+	return err
 }
 
 // Scripts answer with arrays of strings. A reply of another shape is never acted on: it is an

@@ -59,7 +59,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 		return nil, nil
 	}
 	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
+	clock := l.askTime(ctx, pipe)
 	fleet := pipe.HMGet(ctx, l.keys.paused(), "from", "until", "who", "why")
 	all := make([]jobReads, len(jobs))
 	every := map[string]*redis.SliceCmd{}
@@ -78,7 +78,7 @@ func (l *Ledger) State(ctx context.Context, jobs []string) ([]JobState, error) {
 	if err := commandError(fleet); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
-	now := clock.Val()
+	now := clock()
 	pipe = l.client.Pipeline()
 	for i := range all {
 		rec := all[i].record.Val()
@@ -210,7 +210,7 @@ type Cursor struct {
 // clock. A foreign key of one job leaves the others as they are.
 func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []Cursor, now time.Time, err error) {
 	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
+	clock := l.askTime(ctx, pipe)
 	all := make([]*redis.StringCmd, len(jobs))
 	for i, job := range jobs {
 		all[i] = pipe.HGet(ctx, l.keys.record(job), "tick")
@@ -223,5 +223,5 @@ func (l *Ledger) Cursors(ctx context.Context, jobs []string) (cursors []Cursor, 
 		ms, _ := strconv.ParseInt(c.Val(), 10, 64)
 		cursors[i] = Cursor{Tick: instant(ms), Err: commandError(c)}
 	}
-	return cursors, clock.Val(), nil
+	return cursors, clock(), nil
 }

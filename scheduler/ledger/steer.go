@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"rota/locking"
 )
 
@@ -92,7 +94,8 @@ func (l *Ledger) readPause(verb, job string, rep locking.Reply) (reply, error) {
 // The error is a [*ByError] when by cannot be kept; undo keeps none. Both may be repeated.
 func (l *Ledger) DrainHost(ctx context.Context, host string, undo bool, by By) (bool, error) {
 	if undo {
-		del := l.client.HDel(ctx, l.keys.drain(), host)
+		del := redis.NewIntCmd(ctx, "hdel", l.keys.drain(), host)
+		_ = l.client.Process(ctx, unrepeated{del})
 		if err := commandError(del); err != nil {
 			return false, fmt.Errorf("drain %q: %w", host, err)
 		}
