@@ -47,10 +47,9 @@ func TestWarden_KeepsDeadlines(t *testing.T) {
 			t.Parallel()
 			run, _ := testRun(t)
 			run.Deadlines = new(Deadlines)
-			now := boottime()
+			began, now := time.Now(), boottime()
 			at := func(d time.Duration) time.Duration { return map[bool]time.Duration{true: now + d}[d > 0] }
 			run.Deadlines.Move(at(c.term), at(c.kill))
-			began := time.Now()
 			got := command(Shell(c.script)...).Run(t.Context(), run)
 			check(t, c.script, got, Lost, c.code, words(errUnvouched)+c.reason)
 			if took := got.Ended.Sub(began); took < c.least || took > c.least+slack {
