@@ -96,7 +96,10 @@ func wants(t *testing.T, r *Report, want ...string) {
 	}
 }
 
-func durable(t *testing.T) *redistest.ServerProc { return redistest.Server(t, "--appendonly", "yes") }
+func durable(t *testing.T) *redistest.ServerProc {
+	t.Helper()
+	return redistest.Server(t, "--appendonly", "yes")
+}
 
 // The user of the docs is enough, for the check, for locks, fences and hints; package ledger holds the
 // same of the ledger. Nothing of the check stays.
@@ -258,16 +261,25 @@ func TestRun_Servers(t *testing.T) {
 	}{
 		{name: "as it should be", args: []string{"--appendonly", "yes"}},
 		{name: "no persistence", want: []string{"warning persistence: the append-only file is off"}},
-		{name: "an eviction policy", args: []string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"},
-			want: []string{"fault eviction: maxmemory-policy is volatile-lru: it may drop a lock that is held"}},
-		{name: "an eviction policy without a limit", args: []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu"},
-			want: []string{"warning eviction: maxmemory-policy is allkeys-lfu: it would drop locks as soon as maxmemory is set"}},
+		{
+			name: "an eviction policy", args: []string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"},
+			want: []string{"fault eviction: maxmemory-policy is volatile-lru: it may drop a lock that is held"},
+		},
+		{
+			name: "an eviction policy without a limit", args: []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu"},
+			want: []string{"warning eviction: maxmemory-policy is allkeys-lfu: it would drop locks as soon as maxmemory is set"},
+		},
 		{name: "full", args: []string{"--appendonly", "yes", "--maxmemory", "1mb"}, want: []string{"warning memory: "}},
-		{name: "commands renamed away", args: []string{"--appendonly", "yes", "--rename-command", "EVAL", "", "--rename-command", "GETDEL", ""},
-			want: []string{"fault commands: the server does not know eval, getdel"}},
-		{name: "a replica", args: []string{"--appendonly", "yes", "--replicaof", "127.0.0.1", "1"},
-			want: []string{"fault role: this server is a replica, and takes no writes"}},
-		{name: "a node of a cluster", args: []string{"--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-port", "0"},
+		{
+			name: "commands renamed away", args: []string{"--appendonly", "yes", "--rename-command", "EVAL", "", "--rename-command", "GETDEL", ""},
+			want: []string{"fault commands: the server does not know eval, getdel"},
+		},
+		{
+			name: "a replica", args: []string{"--appendonly", "yes", "--replicaof", "127.0.0.1", "1"},
+			want: []string{"fault role: this server is a replica, and takes no writes"},
+		},
+		{
+			name: "a node of a cluster", args: []string{"--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-port", "0"},
 			before: func(t *testing.T, s *redistest.ServerProc) {
 				s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 				for range 500 {
@@ -277,18 +289,29 @@ func TestRun_Servers(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 			},
-			want: []string{"warning role: this server is one node of a Cluster"}},
-		{name: "replicas that are not there", args: []string{"--appendonly", "yes"}, change: func(o *Options) { o.WaitReplicas = 2 },
-			want: []string{"fault replicas: redis.wait_replicas is 2, and 0 are connected: no claim counts"}},
-		{name: "nothing to fail over to", args: []string{"--appendonly", "yes"}, change: func(o *Options) { o.Sentinels = true },
-			want: []string{"hint replicas: no replica is connected"}},
-		{name: "a replica that nobody waits for", args: []string{"--appendonly", "yes"},
+			want: []string{"warning role: this server is one node of a Cluster"},
+		},
+		{
+			name: "replicas that are not there", args: []string{"--appendonly", "yes"}, change: func(o *Options) { o.WaitReplicas = 2 },
+			want: []string{"fault replicas: redis.wait_replicas is 2, and 0 are connected: no claim counts"},
+		},
+		{
+			name: "nothing to fail over to", args: []string{"--appendonly", "yes"}, change: func(o *Options) { o.Sentinels = true },
+			want: []string{"hint replicas: no replica is connected"},
+		},
+		{
+			name: "a replica that nobody waits for", args: []string{"--appendonly", "yes"},
 			before: func(t *testing.T, s *redistest.ServerProc) { redistest.Replica(t, s) },
-			want:   []string{"hint replicas: a failover may forget the last claims"}},
-		{name: "a replica that the server waits for", args: []string{"--appendonly", "yes", "--min-replicas-to-write", "1"},
-			before: func(t *testing.T, s *redistest.ServerProc) { redistest.Replica(t, s) }},
-		{name: "a replica that claims wait for", args: []string{"--appendonly", "yes"},
-			before: func(t *testing.T, s *redistest.ServerProc) { redistest.Replica(t, s) }, change: func(o *Options) { o.WaitReplicas = 1 }},
+			want:   []string{"hint replicas: a failover may forget the last claims"},
+		},
+		{
+			name: "a replica that the server waits for", args: []string{"--appendonly", "yes", "--min-replicas-to-write", "1"},
+			before: func(t *testing.T, s *redistest.ServerProc) { redistest.Replica(t, s) },
+		},
+		{
+			name: "a replica that claims wait for", args: []string{"--appendonly", "yes"},
+			before: func(t *testing.T, s *redistest.ServerProc) { redistest.Replica(t, s) }, change: func(o *Options) { o.WaitReplicas = 1 },
+		},
 		{name: "keys of others", args: []string{"--appendonly", "yes"}, before: func(_ *testing.T, s *redistest.ServerProc) {
 			s.Do("SET", "{rota}:hosts", "x")
 			s.Do("RPUSH", "{rota}:job:a", "x")

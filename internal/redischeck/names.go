@@ -31,8 +31,12 @@ const namesAtOnce = 500
 func (c *checker) names(ctx context.Context) {
 	type named struct{ kind, key string }
 	all := []named{
-		{aHash, "hosts"}, {aHash, "drain"}, {aHash, "paused"},
-		{aStream, "requests"}, {aSet, "open"}, {aString, "epoch"},
+		{aHash, "hosts"},
+		{aHash, "drain"},
+		{aHash, "paused"},
+		{aStream, "requests"},
+		{aSet, "open"},
+		{aString, "epoch"},
 	}
 	for _, job := range c.opt.Jobs {
 		all = append(all, named{aHash, "job:" + job}, named{aStream, "job:" + job + ":runs"},
