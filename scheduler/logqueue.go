@@ -94,14 +94,14 @@ func (q *logQueue) take() (l queuedLine, ok bool) {
 	return l, false
 }
 
-// settle waits for the queue to be written, and no longer than d.
-func (q *logQueue) settle(d time.Duration) {
+// settle waits for the queue to be written, a second at most.
+func (q *logQueue) settle() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		q.flush()
 	}()
-	waitFor(d, done)
+	waitFor(time.Second, done)
 }
 
 // queued is a handler whose lines go through the queue.
@@ -111,7 +111,7 @@ type queued struct {
 }
 
 func (h queued) Handle(_ context.Context, r slog.Record) error {
-	h.queue.put(queuedLine{h.Handler, r.Clone()})
+	h.queue.put(queuedLine{h.Handler, r.Clone()}) //nolint:contextcheck // written when its writer has gone on
 	return nil
 }
 
@@ -140,7 +140,7 @@ type direct struct {
 }
 
 func (h direct) Handle(ctx context.Context, r slog.Record) error {
-	h.queue.flush()
+	h.queue.flush() //nolint:contextcheck // the lines of others
 	return h.Handler.Handle(ctx, r)
 }
 

@@ -212,7 +212,7 @@ func TestLogQueue_IsBounded(t *testing.T) {
 		q := newLogQueue(log)
 		l := slog.New(queued{log, q}).With("job", "j")
 		l.Info("first")
-		q.settle(time.Second)
+		q.settle()
 		again := log.stop()
 		defer again()
 		for range linesQueued + 1 { // one is being written
@@ -223,14 +223,14 @@ func TestLogQueue_IsBounded(t *testing.T) {
 			l.Info("too much")
 		}
 		begun := time.Now()
-		q.settle(time.Second)
+		q.settle()
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("settle(1s) of a log that blocks took %s", took)
 		}
 		again()
-		q.settle(time.Second)
+		q.settle()
 		l.Info("last")
-		q.settle(time.Second)
+		q.settle()
 		want := []string{"first", "lines left out of the log 7", "last"}
 		if got := log.written("first", "lines", "too", "last"); !slices.Equal(got, want) {
 			t.Errorf("the log has %q, want %q", got, want)

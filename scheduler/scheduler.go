@@ -154,7 +154,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.log.Warn("outcomes left undelivered", "count", n, "effect", "they are kept for the next daemon")
 	}
 	_ = s.keeper.Close()
-	defer s.logs.settle(time.Second)
+	defer s.logs.settle() //nolint:contextcheck // ctx has ended
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.OpTimeout)
 	defer cancel()
 	if s.clock.known() {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 func (a *app) checkCmd() *cobra.Command {
-	var asJSON bool
+	var asJSON, askRedis bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the config",
@@ -24,15 +25,20 @@ func (a *app) checkCmd() *cobra.Command {
 A valid one is summed up, file by file; what is allowed and probably not meant goes to standard
 error as warnings, and so do limits that this machine could not set, whatever the daemon was given.
 Everything that is wrong with an invalid one is printed at once, a line each that an editor can
-follow, file:line: key: problem, and the exit code is 2. Redis is not asked, nor the file system
-whether a program exists; but the users, groups and env_files of the jobs that this host may run are
-looked for.`,
-		Example: `  rota check -c rota.toml && systemctl reload rota`,
-		Args:    takes(),
-		RunE: func(*cobra.Command, []string) error {
+follow, file:line: key: problem, and the exit code is 2. The file system is not asked whether a program
+exists; but the users, groups and env_files of the jobs that this host may run are looked for.
+
+With --redis it then asks Redis, as the user that the daemon will be, for what would hurt later: rights,
+eviction, persistence, replicas, clock, latency, and keys that somebody else wrote. A fault keeps Rota
+from working or breaks one of its promises, and the exit code is 1; warnings and hints leave it 0. It is
+69 when Redis cannot be reached.`,
+		Example: `  rota check -c rota.toml && systemctl reload rota
+  rota check --redis`,
+		Args: takes(),
+		RunE: func(c *cobra.Command, _ []string) error {
 			path := config.Find(a.configFlag)
 			if asJSON {
-				return a.checkJSON(path)
+				return a.checkJSON(c.Context(), path, askRedis)
 			}
 			cfg, err := config.Load(path)
 			if faults, ok := errors.AsType[*config.Faults](err); ok {
@@ -45,9 +51,17 @@ looked for.`,
 				a.note("warning: %s", plain(w))
 			}
 			a.noteLacks(cfg)
-			return a.sumUp(cfg)
+			if err := a.sumUp(cfg); err != nil || !askRedis {
+				return err
+			}
+			report, err := a.askRedis(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return a.printRedis(cfg, report)
 		},
 	}
+	c.Flags().BoolVar(&askRedis, "redis", false, "ask Redis too, for what would hurt later")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one object: ok, faults, warnings and what was found")
 	return c
 }
@@ -126,6 +140,7 @@ type checkedJSON struct {
 	Files    []string    `json:"files"`
 	Jobs     []string    `json:"jobs"`
 	Table    string      `json:"table,omitempty"` // its hash, as hosts report it
+	Redis    *redisJSON  `json:"redis,omitempty"` // with --redis, of a valid config
 }
 
 type faultJSON struct {
@@ -136,7 +151,7 @@ type faultJSON struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func (a *app) checkJSON(path string) error {
+func (a *app) checkJSON(ctx context.Context, path string, askRedis bool) error {
 	out := checkedJSON{Config: path, Faults: []faultJSON{}, Warnings: []string{}, Files: []string{}, Jobs: []string{}}
 	cfg, err := config.Load(path)
 	faults, invalid := errors.AsType[*config.Faults](err)
@@ -162,11 +177,16 @@ func (a *app) checkJSON(path string) error {
 		}
 		out.Faults = append(out.Faults, faultJSON{File: path, Problem: strings.TrimPrefix(problem, "config: ")})
 	}
+	code := exitUsage
+	if out.OK && askRedis {
+		out.Redis, code = a.redisJSON(ctx, cfg)
+		out.OK = code == exitOK
+	}
 	if err := json.NewEncoder(a.stdout).Encode(out); err != nil {
 		return err
 	}
 	if !out.OK {
-		return &exitError{code: exitUsage} // the answer says why
+		return &exitError{code: code} // the answer says why
 	}
 	return nil
 }

@@ -81,6 +81,16 @@ func (s *session) explain(err error) error {
 	err = locking.Classify(err)
 	answer, answered := errors.AsType[redis.Error](err)
 	switch {
+	case answered && strings.HasPrefix(answer.Error(), "MOVED"):
+		return &exitError{
+			code: exitFailed, text: where + " is one node of a Cluster, and the namespace is on another",
+			hint: "write nodes of it in redis.addrs, and leave redis.url out",
+		}
+	case answered && strings.Contains(answer.Error(), "cluster support disabled"):
+		return &exitError{
+			code: exitFailed, text: where + " is no Cluster: " + plain(answer.Error()),
+			hint: "redis.addrs are nodes of a Cluster, or with redis.master Sentinels; one server is named by redis.url",
+		}
 	case errors.Is(err, locking.ErrConflict):
 		return &exitError{code: exitFailed, text: err.Error(), hint: "something else writes to this namespace; see redis.url and namespace"}
 	case answered && errors.Is(err, locking.ErrTooOld):

@@ -158,6 +158,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 func (l *lines) has(text string) bool { return l.count(text) > 0 }
 
 func (l *lines) count(text string) int {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type ServerProc struct {
 	dir  string
 	args []string
 	argv func() ([]string, error) // the whole command line but the program, made for each try
+	pass string                   // of the default user, by --requirepass
 
 	cmd    *exec.Cmd // nil while it is stopped
 	exited chan struct{}
@@ -54,6 +56,9 @@ func newServer(t testing.TB, args []string) *ServerProc {
 	t.Helper()
 	s := &ServerProc{t: t, dir: t.TempDir(), args: args}
 	s.argv = s.commandLine
+	if i := slices.Index(args, "--requirepass"); i >= 0 && i+1 < len(args) {
+		s.pass = args[i+1]
+	}
 	return s
 }
 
@@ -125,6 +130,7 @@ func (s *ServerProc) Thaw() { s.signal(syscall.SIGCONT) }
 func (s *ServerProc) Client() *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr:                     s.Addr(),
+		Password:                 s.pass,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -216,10 +222,19 @@ func (s *ServerProc) info(ctx context.Context) (string, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
+	r := bufio.NewReader(conn)
+	if s.pass != "" {
+		if _, err := conn.Write([]byte("AUTH " + s.pass + "\r\n")); err != nil {
+			return "", err
+		}
+		if _, _, err := readReply(r); err != nil {
+			return "", err
+		}
+	}
 	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
 		return "", err
 	}
-	reply, _, err := readReply(bufio.NewReader(conn))
+	reply, _, err := readReply(r)
 	return string(reply), err
 }
 
