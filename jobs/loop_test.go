@@ -160,8 +160,8 @@ func TestServer_GoesOnBetweenLooks(t *testing.T) {
 	}
 }
 
-// The loop's thread alone has more priority than the daemon, where this user may give it that; nothing that
-// it starts has.
+// While it ends a run the loop's thread alone has more priority than the daemon, where this user may give it
+// that. Nothing that it starts ever has.
 func TestWarden_Hurries(t *testing.T) {
 	own, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -187,20 +187,34 @@ func TestWarden_Hurries(t *testing.T) {
 		return hurried, others
 	}
 	w := startWarden(t)
-	for range 3 {
-		run, out := testRun(t)
-		cmd := command("nice")
-		cmd.Warden = w
-		cmd.Run(t.Context(), run)
-		if want := fmt.Sprintln(own.Nice); out.String() != want {
-			t.Errorf("nice of a run is %q, want %q", out, want)
-		}
+	run, _ := testRun(t)
+	told := ready(&run)
+	kill := make(chan struct{})
+	run.Kill = kill
+	ended := make(chan Result, 1)
+	go func() { ended <- in(w, Shell(deaf)...).Run(t.Context(), run) }()
+	<-told
+	if hurried, _ := niceOf(w.PID()); hurried != 0 {
+		t.Errorf("threads of the warden with nice %d while a run goes on: %d, want none", highest, hurried)
 	}
+	// Its main process ends, and what it left takes no SIGTERM.
+	_ = unix.Kill(forkedBy(t, w.PID())[0], unix.SIGKILL)
 	want := 0
 	if MayNice(highest) == nil {
 		want = 1
 	}
-	if hurried, others := niceOf(w.PID()); hurried != want || others < 2 {
-		t.Errorf("threads of the warden: %d with nice %d, %d with its daemon's; want %d", hurried, highest, others, want)
+	eventually(t, "the loop has the priority that it may have", func() bool {
+		hurried, others := niceOf(w.PID())
+		return hurried == want && others > 1
+	})
+	for range 3 {
+		other, out := testRun(t)
+		in(w, "nice").Run(t.Context(), other)
+		if want := fmt.Sprintln(own.Nice); out.String() != want {
+			t.Errorf("nice of a run is %q, want %q", out, want)
+		}
 	}
+	close(kill)
+	check(t, "the run", <-ended, Failed, 137, "signal killed (SIGKILL)")
+	eventually(t, "the loop has it no more", func() bool { hurried, _ := niceOf(w.PID()); return hurried == 0 })
 }

@@ -20,20 +20,40 @@ func setNice(nice int) error {
 	return nil
 }
 
-// hurry gives the calling thread all the priority that an ordinary one can have, if this process may do
-// that, and nothing to what is forked from it (SCHED_RESET_ON_FORK in sched(7)). What is scheduled in
-// another way keeps that.
-func hurry() {
-	attr, err := unix.SchedGetAttr(0, 0)
-	if err != nil || attr.Policy != unix.SCHED_NORMAL {
-		return
-	}
-	attr.Flags, attr.Nice = unix.SCHED_FLAG_RESET_ON_FORK, highest
-	_ = unix.SchedSetAttr(0, attr, 0)
+// A pace is the priority of the thread that it was made on, which may have more for a while.
+type pace struct {
+	attr    *unix.SchedAttr // nil: there is no more to be had
+	nice    int32
+	hurries bool
 }
 
 // highest is the highest priority of an ordinary thread (getpriority(2)).
 const highest = -20
+
+// newPace takes what the calling thread has. What is scheduled in another way than most keeps that.
+func newPace() pace {
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err != nil || attr.Policy != unix.SCHED_NORMAL {
+		return pace{}
+	}
+	// Whatever the thread has, what is forked from it has no more than most (sched(7)).
+	attr.Flags = unix.SCHED_FLAG_RESET_ON_FORK
+	return pace{attr: attr, nice: attr.Nice}
+}
+
+// hurry gives the calling thread all the priority that there is, if this process may do that, or what it had.
+func (p *pace) hurry(on bool) {
+	if p.attr == nil || p.hurries == on {
+		return
+	}
+	p.hurries, p.attr.Nice = on, p.nice
+	if on {
+		p.attr.Nice = highest
+	}
+	if unix.SchedSetAttr(0, p.attr, 0) != nil {
+		p.attr = nil
+	}
+}
 
 // A niceError says that a priority was refused.
 type niceError struct {
