@@ -12,7 +12,7 @@ SEEDS     ?= 4000
 ARGS      ?=
 
 # Per package. A test that hangs must end with its goroutines' stacks, not with the CI's patience.
-TIMEOUT ?= 10m
+TIMEOUT ?= 15m
 
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 
