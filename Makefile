@@ -12,7 +12,7 @@ SEEDS     ?= 4000
 ARGS      ?=
 
 # Per package. A test that hangs must end with its goroutines' stacks, not with the CI's patience.
-TIMEOUT ?= 10m
+TIMEOUT ?= 15m
 
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 
@@ -51,10 +51,10 @@ lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the li
 	$(GO) vet ./...
 	@echo 'golangci-lint; Go builds it once, which takes a minute or two'
 	@$(LINT) config verify
-	@$(LINT) run
+	@$(LINT) run --allow-parallel-runners
 	@echo 'the same for bench/, a module of its own'
 	@$(GO) -C bench vet ./...
-	@$(GO) -C bench tool -modfile=../tools/go.mod golangci-lint run
+	@$(GO) -C bench tool -modfile=../tools/go.mod golangci-lint run --allow-parallel-runners
 
 soak: deps-or-hint ## The claim's model with many more seeds a policy (SEEDS=4000)
 	ROTA_MODEL_GUARDS=search ROTA_MODEL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 2h -run TestModel -v ./scheduler/ledger

@@ -67,7 +67,7 @@ type Command struct {
 
 	// Signals are passed on to the program's process group as they come, and change nothing else: what
 	// the program makes of one is its own affair. It takes a Warden. Nil: none.
-	Signals <-chan os.Signal
+	Signals <-chan os.Signal `json:"-"`
 
 	// Warden starts the program and ends it, whatever becomes of this process. Nil: this process
 	// does both, as long as it can; run.Deadlines do nothing then.

@@ -64,3 +64,25 @@ func BenchmarkRenew(b *testing.B) {
 		})
 	}
 }
+
+// What it costs to wait for a replica on the same machine: the two take turns, and the metric is how much
+// longer a lease takes.
+func BenchmarkWaitReplicas(b *testing.B) {
+	s := redistest.Server(b)
+	redistest.Replica(b, s)
+	without, with := newLocker(b, s.Client(), Options{}), newLocker(b, s.Client(), Options{WaitReplicas: 1})
+	once := func(l *Locker) time.Duration {
+		began := time.Now()
+		mustRelease(b, mustAcquire(b, l, "lease"))
+		return time.Since(began)
+	}
+	once(without)
+	once(with)
+	var alone, waited time.Duration
+	for b.Loop() {
+		alone += once(without)
+		waited += once(with)
+	}
+	b.ReportMetric(float64(waited)/float64(alone), "x-without")
+	b.ReportMetric(float64((waited-alone).Microseconds())/float64(b.N), "µs-more")
+}

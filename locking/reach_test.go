@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,19 @@ import (
 	"rota/internal/redistest"
 )
 
-// lockRights are what an ACL user needs for locks under the default prefix, as docs/deployments.md has it.
-const lockRights = "resetkeys ~rota:lock:* resetchannels &rota:lock:* -@all +@connection " +
-	"+eval +evalsha +time +get +mget +set +del +pexpire +pttl +publish +subscribe +unsubscribe"
+// lockRights are what docs/deployments.md gives an ACL user for locks under the default prefix.
+func lockRights(t *testing.T) []any {
+	t.Helper()
+	text, err := os.ReadFile("../docs/deployments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^ACL SETUSER locker on >SECRET (.*)$`).FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatal("docs/deployments.md has no such line")
+	}
+	return words(m[1])
+}
 
 // Every way to one server, each with all that a Locker does.
 func TestLocker_WaysToAServer(t *testing.T) {
@@ -28,7 +39,7 @@ func TestLocker_WaysToAServer(t *testing.T) {
 	certs := redistest.Certificates(t)
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	server, tlsAddr := redistest.TLSServer(t, certs, "--unixsocket", socket)
-	server.Do(append([]any{"ACL", "SETUSER", "locker", "on", ">p@ss/w#rd"}, words(lockRights)...)...)
+	server.Do(append([]any{"ACL", "SETUSER", "locker", "on", ">p@ss/w#rd"}, lockRights(t)...)...)
 	conf := tlsConfig(t, certs.CA)
 	conf.Certificates = []tls.Certificate{pair(t, certs)}
 	for _, c := range []struct {
@@ -55,7 +66,7 @@ func TestLocker_WaysToAServer(t *testing.T) {
 func TestLocker_NeedsEachOfItsRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t)
-	for _, word := range words(lockRights) {
+	for _, word := range lockRights(t) {
 		right := word.(string)
 		if !strings.HasPrefix(right, "+") || right == "+@connection" || strings.HasSuffix(right, "subscribe") || right == "+publish" {
 			continue // how to connect, and hints, on which nothing depends

@@ -13,6 +13,13 @@ import (
 // error that the client remembered from a moment ago, is no absence.
 const awayAfter = 300 * time.Millisecond
 
+// awayAgainAfter is the same right after an absence: each pool of the client goes on to answer with the
+// error that it remembered, until it has dialled once more, up to a second later.
+const (
+	awayAgainAfter = 2 * time.Second
+	rightAfter     = 2 * time.Second
+)
+
 // remind is how often a fault that lasts is said again.
 const remind = 5 * time.Minute
 
@@ -46,8 +53,12 @@ func (p *presence) heard(log *slog.Logger, err error) (back bool) {
 	if p.fails++; p.since.IsZero() {
 		p.since = time.Now()
 	}
+	after := awayAfter
+	if !p.last.IsZero() && p.since.Sub(p.last) < rightAfter {
+		after = awayAgainAfter
+	}
 	switch {
-	case p.told.IsZero() && time.Since(p.since) >= awayAfter:
+	case p.told.IsZero() && time.Since(p.since) >= after:
 		p.told = time.Now()
 		log.Warn("redis went away", "err", err, "effect", "nothing is claimed until it is back")
 	case !p.told.IsZero() && time.Since(p.told) >= remind:

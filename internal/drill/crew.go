@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func (c *crew) start(exe string, args []string, i int, o orders) error {
 	}
 	c.workers = append(c.workers, cmd)
 	c.wg.Go(func() {
-		bad := c.listen(i, out)
+		bad := c.listen(i, cmd.Process, out)
 		err := cmd.Wait()
 		if err != nil || bad != nil {
 			text := strings.TrimSpace(string(complaint.text))
@@ -74,7 +75,7 @@ func (c *crew) start(exe string, args []string, i int, o orders) error {
 }
 
 // listen hands on what a worker says, until it is gone.
-func (c *crew) listen(i int, out io.Reader) error {
+func (c *crew) listen(i int, p *os.Process, out io.Reader) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		var w word
@@ -82,7 +83,7 @@ func (c *crew) listen(i int, out io.Reader) error {
 			return fmt.Errorf("it said %.80q", lines.Text())
 		}
 		if w.What == freeze {
-			go c.thaw(i)
+			go thaw(p)
 		}
 		c.words <- said{w, i}
 	}
@@ -90,12 +91,12 @@ func (c *crew) listen(i int, out io.Reader) error {
 }
 
 // thaw lets a worker go on that has stopped itself, a while after it has.
-func (c *crew) thaw(i int) {
+func thaw(p *os.Process) {
 	s, _ := Find("hang")
 	time.Sleep(s.long)
 	// It may have been about to stop when that was over: a signal too many does no harm.
 	for range 3 {
-		_ = c.workers[i].Process.Signal(syscall.SIGCONT)
+		_ = p.Signal(syscall.SIGCONT)
 		time.Sleep(ttl)
 	}
 }

@@ -111,3 +111,36 @@ func BenchmarkClaimThousand(b *testing.B) {
 		}
 	}
 }
+
+// The same for a replica, in pipelines of 64 as the scheduler sends them: one WAIT for each.
+func BenchmarkClaimWaitReplicas(b *testing.B) {
+	s := redistest.Server(b)
+	redistest.Replica(b, s)
+	ctx, now, n := b.Context(), time.Now(), 0
+	once := func(replicas int) time.Duration {
+		l, err := New(s.Client(), Options{Namespace: fmt.Sprint("b", replicas), WaitReplicas: replicas})
+		if err != nil {
+			b.Fatal(err)
+		}
+		claims := make([]Claim, 64)
+		n++
+		for i := range claims {
+			claims[i] = benchClaim(fmt.Sprint("j", n, "-", i), n, now)
+		}
+		l.Claim(ctx, []Claim{benchClaim(fmt.Sprint("first", n), n, now)}) // connects
+		began := time.Now()
+		for _, d := range l.Claim(ctx, claims) {
+			if d.Answer != Won || d.Short != nil {
+				b.Fatalf("Claim() = %+v, want won", d)
+			}
+		}
+		return time.Since(began)
+	}
+	var alone, waited time.Duration
+	for b.Loop() {
+		alone += once(0)
+		waited += once(1)
+	}
+	b.ReportMetric(float64(waited)/float64(alone), "x-without")
+	b.ReportMetric(float64((waited-alone).Microseconds())/float64(b.N), "µs-more")
+}

@@ -125,7 +125,7 @@ func TestFleet_LockCommandIsDeadBeforeTheNextHolder(t *testing.T) {
 			c.make(first, s)
 			// What the second one sees of the first one's file, twice.
 			sizes := filepath.Join(f.dir, "sizes")
-			second := f.lockWith(config, "--wait", "15s", "--", "sh", "-c", `for i in 1 2; do wc -c < "$0" >> "$1"; sleep 0.5; done`, trace, sizes)
+			second := f.lockWith(config, "--wait", "60s", "--", "sh", "-c", `for i in 1 2; do wc -c < "$0" >> "$1"; sleep 0.5; done`, trace, sizes)
 			if code := second.code(); code != 0 {
 				t.Fatalf("the second rota lock ended with %d, want 0: %s", code, second.stderr.String())
 			}
