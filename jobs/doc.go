@@ -44,7 +44,7 @@
 //
 // However many processes there are, it looks at them for a moment at a time, and hears the daemon and keeps
 // the deadlines of others between; and it sends signals to process groups before it looks for what has left
-// them. Where it may, it has a higher priority than all that it starts, while it ends any of that.
+// them. Where it may, it has a higher priority than all that it starts.
 //
 // Deadlines move only when the daemon says so, and the daemon says so when a renewal of the lease was
 // confirmed. So no run needs its daemon to end in time; it needs it to go on. Nor does any wait for the log: a

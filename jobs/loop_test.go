@@ -160,8 +160,8 @@ func TestServer_GoesOnBetweenLooks(t *testing.T) {
 	}
 }
 
-// While it ends a run the loop's thread alone has more priority than the daemon, where this user may give it
-// that. Nothing that it starts ever has.
+// The loop's thread alone has more priority than the daemon, where this user may give it that, but while others
+// work for it at a start. Nothing that it starts ever has.
 func TestWarden_Hurries(t *testing.T) {
 	own, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -187,34 +187,35 @@ func TestWarden_Hurries(t *testing.T) {
 		return hurried, others
 	}
 	w := startWarden(t)
-	run, _ := testRun(t)
-	told := ready(&run)
-	kill := make(chan struct{})
-	run.Kill = kill
-	ended := make(chan Result, 1)
-	go func() { ended <- in(w, Shell(deaf)...).Run(t.Context(), run) }()
-	<-told
-	if hurried, _ := niceOf(w.PID()); hurried != 0 {
-		t.Errorf("threads of the warden with nice %d while a run goes on: %d, want none", highest, hurried)
-	}
-	// Its main process ends, and what it left takes no SIGTERM.
-	_ = unix.Kill(forkedBy(t, w.PID())[0], unix.SIGKILL)
 	want := 0
 	if MayNice(highest) == nil {
 		want = 1
 	}
-	eventually(t, "the loop has the priority that it may have", func() bool {
-		hurried, others := niceOf(w.PID())
-		return hurried == want && others > 1
-	})
+	hurries := func(want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d threads have more priority", want), func() bool {
+			hurried, others := niceOf(w.PID())
+			return hurried == want && others > 1
+		})
+	}
+	hurries(want)
 	for range 3 {
-		other, out := testRun(t)
-		in(w, "nice").Run(t.Context(), other)
+		run, out := testRun(t)
+		in(w, "nice").Run(t.Context(), run)
 		if want := fmt.Sprintln(own.Nice); out.String() != want {
 			t.Errorf("nice of a run is %q, want %q", out, want)
 		}
 	}
+	path, free := hangingExec(t)
+	defer free()
+	run, _ := testRun(t)
+	kill := make(chan struct{})
+	run.Kill = kill
+	ended := make(chan Result, 1)
+	go func() { ended <- in(w, path).Run(t.Context(), run) }()
+	eventually(t, "exec hangs", func() bool { return len(forkedBy(t, w.PID())) == 1 })
+	hurries(0)
 	close(kill)
-	check(t, "the run", <-ended, Failed, 137, "signal killed (SIGKILL)")
-	eventually(t, "the loop has it no more", func() bool { hurried, _ := niceOf(w.PID()); return hurried == 0 })
+	<-ended
+	hurries(want)
 }

@@ -77,16 +77,16 @@ type server struct {
 
 // serve is the loop. It returns true when the daemon is gone and nothing is left.
 //
-// It has a thread to itself, which has priority while there are ends under way: of hundreds of processes that
-// use all there is of the machine none may live longer because its turn comes before the loop's. Starts get none:
-// their work is others', who would wait for the loop. The runtime starts no thread from one that a goroutine
-// has to itself, so nobody else gets that thread's priority.
+// It has a thread to itself, with priority: of hundreds of processes that use all there is of the machine none
+// may live longer because its turn comes before the loop's. While one is started it has none: that work is the
+// spawner's, which would wait for it. The runtime starts no thread from one that a goroutine has to itself, so
+// nobody else gets that thread's priority.
 func (s *server) serve() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p := newPace()
 	for {
-		p.hurry(s.busy() || s.unfinished())
+		p.hurry(s.starting == nil || s.busy() || s.unfinished())
 		s.flush()
 		s.wait()
 		s.read()
