@@ -12,6 +12,7 @@
 //	internal/cli              the command line, one file a command
 //	  internal/daemon         wires one host: reload, drain, signals
 //	    internal/config       TOML in, validated values out
+//	    internal/redischeck   asks a Redis what would hurt later
 //	    internal/outcomes     keeps outcomes on disk while Redis is away
 //	    internal/socket       answers a run that has a value fenced
 //	      locking/fence       refuses the writes of holders that were overtaken

@@ -24,7 +24,11 @@ func Client(tb testing.TB, addr string) *redis.Client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
-	return c.(*redis.Client) // a single server's
+	single, ok := c.(*redis.Client)
+	if !ok {
+		tb.Fatalf("the client of one server is a %T", c)
+	}
+	return single
 }
 
 // OneConnection returns such a client that has a single connection for everything it sends. By
