@@ -22,10 +22,12 @@ func (s *Scheduler) drain() {
 		<-handlers
 		time.AfterFunc(s.callGrace(), s.leave) // as long as runs go on, so do all tries
 	}()
-	if waitFor(s.opt.Drain, done, s.killed) == done {
+	switch waitFor(s.opt.Drain, done, s.killed) {
+	case done:
 		return
+	case nil: // who is told to kill interrupts with a reason of its own (watch)
+		s.interrupt(fmt.Errorf("%w: the daemon stopped and the drain time of %s was over", jobs.ErrInterrupted, s.opt.Drain))
 	}
-	s.interrupt(fmt.Errorf("%w: the daemon stopped and the drain time of %s was over", jobs.ErrInterrupted, s.opt.Drain))
 	if waitFor(s.stopGrace(), done, handlers, s.killed) == done {
 		return
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,6 +166,30 @@ func TestScheduler_DrainInterruptsWhenItsTimeIsOver(t *testing.T) {
 		}
 		if e := f.history("work")[0]; e.Outcome != string(jobs.Interrupted) {
 			t.Errorf("outcome %q, want interrupted", e.Outcome)
+		}
+	})
+}
+
+// Who is told twice to stop says so of every run: the drain time was not over. Many runs, for whichever of the
+// two reasons came first would count.
+func TestScheduler_KilledWhileItDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		var table []Job
+		for i := range 50 {
+			table = append(table, job(t, fmt.Sprint("j", i), "* * * * *", f.handler(time.Hour)))
+		}
+		h := f.start("h0", func(o *Options) { o.MaxRuns = 100 }, table...)
+		time.Sleep(65 * time.Second)
+		h.stop()
+		synctest.Wait()
+		h.Kill()
+		<-h.ended
+		for _, j := range table {
+			e := f.history(j.Name)[0]
+			if want := "interrupted: the daemon was told to stop at once"; e.Outcome != string(jobs.Interrupted) || e.Reason != want {
+				t.Errorf("%s: %s, %q; want interrupted, %q", j.Name, e.Outcome, e.Reason, want)
+			}
 		}
 	})
 }
