@@ -69,6 +69,7 @@ func TestMain_Scripts(t *testing.T) {
 			"redis-do":     scriptRedisDo,
 			"redis-freeze": func(ts *testscript.TestScript, _ bool, _ []string) { fixtureOf(ts).redis.Freeze() },
 			"held":         scriptHeld,
+			"awaited":      scriptAwaited,
 			"ask-end":      scriptAskEnd,
 			"expand":       scriptExpand,
 			"docs":         scriptDocs,
@@ -118,6 +119,19 @@ func scriptHeld(ts *testscript.TestScript, _ bool, args []string) {
 	for end := time.Now().Add(patience); fixtureOf(ts).redis.Do("EXISTS", lockKey(args[0])) != int64(1); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			ts.Fatalf("nobody holds %q within %s", args[0], patience)
+		}
+	}
+}
+
+// scriptAwaited waits until somebody waits for the lock: who does listens for its release.
+func scriptAwaited(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		reply, _ := fixtureOf(ts).redis.Do("PUBSUB", "NUMSUB", lockKey(args[0])+":freed").([]any)
+		if len(reply) == 2 && reply[1] != int64(0) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("nobody waits for %q within %s", args[0], patience)
 		}
 	}
 }
