@@ -84,7 +84,11 @@ func (s *Scheduler) beat(ctx context.Context, last *string) error {
 	changed := told != s.drained
 	s.drained = told
 	fewer = fewer || slices.ContainsFunc(before, func(h string) bool { return !slices.Contains(s.fleet, h) })
+	same := slices.Equal(before, s.fleet)
 	s.mu.Unlock()
+	if !same {
+		s.rerank(s.current()) // hosts that start together find each other only now
+	}
 	if fewer {
 		s.lookAll(s.current()) // what another host looked after
 	}

@@ -61,6 +61,16 @@ func (s *Scheduler) rankFor(j *Job) int {
 	return min(rank(j.Name, time.Time{}, s.opt.Host, s.rivals(j)), lastStep)
 }
 
+// rerank gives this host its place among those that look after each job, as the fleet is now.
+func (s *Scheduler) rerank(tab *table) {
+	s.tending.rerank(func(name string) int {
+		if j, _ := tab.job(name); j != nil {
+			return s.rankFor(j)
+		}
+		return lastStep
+	})
+}
+
 // turnOf is how long a host of a rank leaves to those before it.
 func (s *Scheduler) turnOf(rank int) time.Duration { return turn(rank, stepBase+s.clock.p99()) }
 
@@ -165,7 +175,7 @@ func (s *Scheduler) guard(j *Job, tick time.Time) {
 		return
 	}
 	if k := rank(j.Name, tick, s.opt.Host, s.rivals(j)); k <= lookers {
-		s.tending.add(j.Name, k, time.Now().Add(s.opt.RenewEvery))
+		s.tending.addOwn(j.Name, k, time.Now().Add(s.opt.RenewEvery))
 	}
 }
 

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,7 +20,8 @@ type tending struct {
 // care is what is known of one such job. All instants are of the local clock.
 type care struct {
 	at   time.Time // when to look
-	rank int       // this host's place among those that look after it
+	rank int       // this host's place among those that look after it, or own if that is better
+	own  int       // the rank of what this host may be alone to know; lastStep: nothing
 	busy bool      // it is being looked at, or a claim of it is under way
 	next time.Time // busy: what happened meanwhile asks for a look then; zero: nothing did
 	what string    // what was found at the job, and when for the first time
@@ -33,18 +36,39 @@ func newTending() *tending {
 	return &tending{jobs: map[string]*care{}, gave: map[string]time.Time{}, free: map[string]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
-// add has a job looked at, at an instant or sooner.
-func (g *tending) add(job string, rank int, at time.Time) {
+// add has a job looked at, at an instant or sooner. rank is this host's place among those that look
+// after it.
+func (g *tending) add(job string, rank int, at time.Time) { g.put(job, rank, lastStep, at) }
+
+// addOwn is add for what this host may be alone to know, whatever its place among the others is.
+func (g *tending) addOwn(job string, rank int, at time.Time) { g.put(job, rank, rank, at) }
+
+func (g *tending) put(job string, rank, own int, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.jobs[job]
 	if c == nil {
-		c = &care{at: at, rank: rank}
+		c = &care{at: at, rank: rank, own: own}
 		g.jobs[job] = c
 	}
-	c.rank = min(c.rank, rank)
+	c.rank, c.own = min(c.rank, rank), min(c.own, own)
 	c.sooner(at)
 	g.rouse()
+}
+
+// rerank gives this host its new place everywhere, after the fleet has changed.
+func (g *tending) rerank(place func(job string) int) {
+	g.mu.Lock()
+	names := slices.Collect(maps.Keys(g.jobs))
+	g.mu.Unlock()
+	for _, name := range names {
+		k := place(name) // takes a lock of its own
+		g.mu.Lock()
+		if c := g.jobs[name]; c != nil {
+			c.rank = min(k, c.own)
+		}
+		g.mu.Unlock()
+	}
 }
 
 // poke has the jobs on the list that match looked at soon: after a delay by their rank.

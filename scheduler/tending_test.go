@@ -68,6 +68,20 @@ func TestTending_WhatHappensDuringALookIsNotLost(t *testing.T) {
 		due(t, g, now.Add(time.Second))
 		due(t, g, now.Add(2*time.Second), "a")
 	})
+	t.Run("a fleet that changed changes the ranks, but not of what this host may be alone to know", func(t *testing.T) {
+		g := newTending()
+		g.add("a", 0, now)
+		g.addOwn("b", 1, now)
+		g.add("b", 3, now)
+		g.rerank(func(job string) int { return map[string]int{"a": 4, "b": 5}[job] })
+		if a, b := g.rankOf("a"), g.rankOf("b"); a != 4 || b != 1 {
+			t.Errorf("rankOf a, b = %d, %d, want 4, 1", a, b)
+		}
+		g.rerank(func(string) int { return 0 })
+		if a, b := g.rankOf("a"), g.rankOf("b"); a != 0 || b != 0 {
+			t.Errorf("rankOf a, b = %d, %d, want 0, 0", a, b)
+		}
+	})
 	t.Run("it is asked when nobody need look", func(t *testing.T) {
 		g := newTending()
 		if d := g.wait(now); d != rearm {

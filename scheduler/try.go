@@ -264,7 +264,7 @@ func (s *Scheduler) awaits(t *try, a answer) {
 		if s.tending.freedSince(c.Lock, a.sent.Time()) {
 			wait = 0 // the hint came before the answer
 		}
-		s.tending.add(c.Job, 0, time.Now().Add(wait))
+		s.tending.addOwn(c.Job, 0, time.Now().Add(wait))
 	}
 	if c.Overlap == string(OverlapReplace) && a.HolderJob == c.Job {
 		if s.runsHere(a.HolderRun) {
