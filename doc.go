@@ -16,6 +16,7 @@
 //	    internal/outcomes     keeps outcomes on disk while Redis is away
 //	    internal/socket       answers a run that has a value fenced
 //	      locking/fence       refuses the writes of holders that were overtaken
+//	  internal/preview        replays a table offline, over a virtual fleet
 //	    scheduler             when and who: the race, what was won, the policies
 //	      scheduler/schedule  which instants are due; pure
 //	      scheduler/ledger    what Redis keeps of every tick: claim, renew, finish

@@ -42,6 +42,12 @@ func layers() []layer {
 		{dir: "internal/redistest", libs: []string{anyLibrary}},
 		{dir: "internal/sqltest", libs: []string{anyLibrary}},
 		{dir: "internal/config", ours: public, libs: []string{anyLibrary}},
+		// Offline: it can reach no Redis, and starts nothing.
+		{
+			dir:  "internal/preview",
+			ours: []string{"scheduler", "scheduler/schedule", "scheduler/ledger"},
+			libs: []string{"github.com/cespare/xxhash/v2"},
+		},
 		{dir: "internal/...", ours: append([]string{"internal/..."}, public...), libs: []string{anyLibrary}},
 		{dir: "cmd/rota", ours: []string{"internal/cli"}},
 		{dir: "test/...", ours: append([]string{"internal/..."}, public...), libs: []string{anyLibrary}},
@@ -156,6 +162,8 @@ func TestImports_ViolationsAreFound(t *testing.T) {
 		{"config does not know the daemon", "internal/config/load.go", "rota/internal/daemon", "may import of ours only"},
 		{"redistest knows nothing of ours", "internal/redistest/server.go", "rota/locking", "may import of ours only []"},
 		{"a test is held to the layers too", "locking/lease_test.go", "rota/scheduler", "may import of ours only []"},
+		{"preview is offline", "internal/preview/replay.go", "github.com/redis/go-redis/v9", "of others only"},
+		{"preview knows no config", "internal/preview/options.go", "rota/internal/config", "may import of ours only"},
 		{"redistest is for tests", "scheduler/loop.go", "rota/internal/redistest", "for tests only"},
 		{"nothing imports the command line", "internal/daemon/daemon.go", "rota/internal/cli", "nothing but the command"},
 		{"the command holds nothing", "cmd/rota/main.go", "rota/internal/daemon", `only ["internal/cli"]`},
