@@ -30,7 +30,7 @@ func (s *Schedule) Changes(from, until time.Time) []Change {
 	var out []Change
 	for i := range s.rules {
 		r := &s.rules[i]
-		if r.zone == nil {
+		if r.zone == nil || r.every > 0 {
 			continue
 		}
 		for x := secondAfter(from.Add(-1)); x < until.Unix(); x = r.zone.at(x).end {
