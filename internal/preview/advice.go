@@ -270,7 +270,7 @@ func harm(r *Report) int64 {
 	return n
 }
 
-func helps(a Advice) bool { return a.After < a.Before && (a.Before-a.After)*100 >= a.Before*leastGain }
+func helps(a Advice) bool { return a.Before > 0 && (a.Before-a.After)*100 >= a.Before*leastGain }
 
 // changed is the table with a change to some jobs.
 func (a *adviser) changed(names []string, change func(*Job)) []Job {
