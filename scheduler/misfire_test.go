@@ -228,6 +228,7 @@ func TestMisfire_AfterARefusal(t *testing.T) {
 func TestMisfire_GivenBackTooLate(t *testing.T) {
 	for misfire, want := range map[Misfire]string{MisfireSkip: "00:02:00 missed", MisfireOnce: "00:02:00 succeeded misfire", MisfireAll: "00:02:00 succeeded misfire"} {
 		t.Run(string(misfire), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				name := "j"
@@ -263,6 +264,7 @@ func TestMisfire_GivenBackTooLate(t *testing.T) {
 func TestMisfire_WaitsForTheLock(t *testing.T) {
 	for _, misfire := range []Misfire{MisfireOnce, MisfireAll} {
 		t.Run(string(misfire), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				f.deaf(t)
@@ -295,6 +297,7 @@ func TestMisfire_WaitsForTheLock(t *testing.T) {
 func TestMisfire_TheTickAfterTheLastMeetsAHeldLock(t *testing.T) {
 	for overlap, want := range map[Overlap]string{OverlapSkip: "00:07:00 skipped", OverlapQueue: "00:07:00 succeeded"} {
 		t.Run(string(overlap), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "j", "* * * * *", f.handler(40*time.Second))

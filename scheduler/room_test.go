@@ -158,6 +158,7 @@ func TestRoom_RunsByHandWaitToo(t *testing.T) {
 		{"none is", 30 * time.Second, "skipped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				long := job(t, "long", "1 0 * * *", f.handler(c.busy))
