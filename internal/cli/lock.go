@@ -110,7 +110,7 @@ func (a *app) lock(ctx context.Context, name string, command []string, f lockFla
 		return fmt.Errorf("lock %q: %w", name, err)
 	}
 	farewell := min(s.cfg.Redis.OpTimeout, mostFarewell)
-	defer within(farewell, locker.Close)
+	defer func() { _ = within(farewell, locker.Close) }()
 	signals := lockSignals()
 	began := time.Now()
 	lease, err := acquire(ctx, locker, name, s.cfg.Redis.OpTimeout, wait, signals)
@@ -124,16 +124,16 @@ func (a *app) lock(ctx context.Context, name string, command []string, f lockFla
 // answer: who waits for this process is not to wait for that. A lease ends by itself.
 const mostFarewell = 500 * time.Millisecond
 
-// within does something that may take too long, and leaves it then: this process is about to end. Done
-// tells whether it was done.
-func within(d time.Duration, do func() error) (done bool, err error) {
+// within does something that may take too long, and leaves it then, with an error that says so: this
+// process is about to end.
+func within(d time.Duration, do func() error) error {
 	over := make(chan error, 1)
 	go func() { over <- do() }()
 	select {
 	case err := <-over:
-		return true, err
+		return err
 	case <-time.After(d):
-		return false, nil
+		return fmt.Errorf("%w: no answer within %s", locking.ErrUnavailable, d)
 	}
 }
 
@@ -266,7 +266,7 @@ func (a *app) under(h *hold, locker *locking.Locker, lease *locking.Lease, signa
 	if result.Outcome == jobs.Lost {
 		patience = farewell
 	}
-	_, released := within(patience, func() error { return lease.Release(context.Background()) })
+	released := within(patience, func() error { return lease.Release(context.Background()) })
 	if e := h.lost(lease.Name(), result, released, s.cause); e != nil {
 		return e
 	}
