@@ -124,7 +124,7 @@ func writeDrill(w io.Writer, s drill.Scenario, r *drill.Report) error {
 	}
 	fmt.Fprintln(&b, r.Result)
 	for _, f := range r.Faults {
-		fmt.Fprintln(&b, "  "+plain(f))
+		fmt.Fprintln(&b, "  "+strings.Join(wrap(plain(f), proseWidth-len("    ")), "\n    "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -98,7 +98,7 @@ func Work(ctx context.Context, client redis.UniversalClient, in io.Reader, out i
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, errAway):
-			w.tell(word{What: away, Text: inOneLine(err)})
+			w.tell(word{What: away, Text: strings.TrimPrefix(inOneLine(err), errAway.Error()+": ")})
 			return nil
 		case err != nil:
 			w.tell(word{What: failed, Text: inOneLine(err)})
