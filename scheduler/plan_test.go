@@ -224,3 +224,22 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 }
+
+func TestWeights_AreTheOrderOfTheRace(t *testing.T) {
+	hosts := names(9)
+	for minute := range 50 {
+		tick := time.Date(2026, time.January, 1, 0, minute, 0, 0, time.UTC)
+		weights := Weights(nil, "job", tick, hosts)
+		for i, h := range hosts {
+			before := 0
+			for _, w := range weights {
+				if w < weights[i] {
+					before++
+				}
+			}
+			if r := rank("job", tick, h, hosts); r != before {
+				t.Errorf("%s at %s: %d hosts have a smaller weight, its rank is %d", h, tick, before, r)
+			}
+		}
+	}
+}
