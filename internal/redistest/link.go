@@ -29,15 +29,16 @@ type link struct {
 
 // serve connects a client to the server, unless the proxy is cut.
 func (p *FaultProxy) serve(client net.Conn) {
+	// Without the lock: a server that publishes, and takes no connection meanwhile, waits for a subscriber's
+	// link, and that for the lock.
+	server, err := p.dial()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut || p.closed {
+	if err != nil || p.cut || p.closed {
 		_ = client.Close()
-		return
-	}
-	server, err := p.dial()
-	if err != nil {
-		_ = client.Close()
+		if err == nil {
+			_ = server.Close()
+		}
 		return
 	}
 	l := &link{p: p, client: client, server: server, over: make(chan struct{})}
