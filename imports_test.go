@@ -45,7 +45,7 @@ func layers() []layer {
 		// Offline: it can reach no Redis, and starts nothing.
 		{
 			dir:  "internal/preview",
-			ours: []string{"scheduler", "scheduler/schedule", "scheduler/ledger"},
+			ours: []string{"jobs", "scheduler", "scheduler/schedule", "scheduler/ledger"},
 			libs: []string{"github.com/cespare/xxhash/v2"},
 		},
 		{dir: "internal/...", ours: append([]string{"internal/..."}, public...), libs: []string{anyLibrary}},

@@ -42,8 +42,9 @@ type Job struct {
 	elsewhere bool // this host may not run it
 }
 
-// on is the job as a host has it.
-func (j Job) on(host string, labels []string) Job {
+// On is the job as a host with these labels has it: one with a scope of its own for each host is called
+// NAME@HOST there, and so is its lock. One that the host may not run has no ticks there.
+func (j Job) On(host string, labels []string) Job {
 	switch {
 	case !MayRun(j.Hosts, host, labels):
 		j.elsewhere = true
@@ -65,8 +66,8 @@ func MayRun(hosts []string, name string, labels []string) bool {
 	})
 }
 
-// maxParallel is how many runs of the job may overlap, where its policy lets them.
-func (j *Job) maxParallel() int {
+// Parallel is how many runs of the job may overlap, where its policy lets them.
+func (j *Job) Parallel() int {
 	if j.MaxParallel > 0 {
 		return j.MaxParallel
 	}

@@ -118,13 +118,13 @@ func oldest(j *Job, index int, decided, back, now time.Time) (debt, bool) {
 // catchesUp tells whether a job runs ticks past their start deadlines.
 func catchesUp(j *Job) bool { return j.Misfire == MisfireOnce || j.Misfire == MisfireAll }
 
-// mostCaughtUp is how many ticks "all" runs at most, the newest due one included.
-const mostCaughtUp = 100
+// MostCaughtUp is how many ticks "all" runs at most, the newest due one included.
+const MostCaughtUp = 100
 
 // backOf is the oldest tick that "all" would still run when the newest due one is that.
 func backOf(j *Job, newest time.Time) time.Time {
 	tick := newest
-	for range mostCaughtUp - 1 {
+	for range MostCaughtUp - 1 {
 		prev, ok := j.Schedule.Prev(tick)
 		if !ok {
 			break
@@ -134,10 +134,10 @@ func backOf(j *Job, newest time.Time) time.Time {
 	return tick
 }
 
-// spread is how long after it was found that a job catches up: a hash of the name, so that a fleet
+// Spread is how long after it was found that a job catches up: a hash of the name, so that a fleet
 // that was away does not begin with everything at once. It is below min(60 s, gap/2), and leaves
 // "once" half of the time until the next tick. until is how long that is off; 0: there is none.
-func spread(name string, gap, until time.Duration) time.Duration {
+func Spread(name string, gap, until time.Duration) time.Duration {
 	bound := time.Minute
 	if gap > 0 {
 		bound = min(bound, gap/2)

@@ -154,8 +154,8 @@ func TestSpread_IsAHashOfTheNameWithinItsBounds(t *testing.T) {
 		longest := time.Duration(0)
 		for i := range 1000 {
 			name := fmt.Sprintf("job-%d", i)
-			d := spread(name, c.gap, c.until)
-			if d < 0 || d > c.most || d != spread(name, c.gap, c.until) {
+			d := Spread(name, c.gap, c.until)
+			if d < 0 || d > c.most || d != Spread(name, c.gap, c.until) {
 				t.Fatalf("%s: spread = %s, want the same each time, within %s", c.name, d, c.most)
 			}
 			longest = max(longest, d)

@@ -13,7 +13,7 @@ func (s *Scheduler) race(ctx context.Context, tab *table, due []Due) {
 	if len(due) == 0 {
 		return
 	}
-	step := stepBase + s.clock.p99()
+	step := Step(s.clock.p99())
 	byRank := map[int][]Due{}
 	for _, d := range due {
 		r := min(rank(d.Job.Name, d.Tick, s.opt.Host, s.rivals(d.Job)), lastStep)

@@ -65,12 +65,13 @@ func (r *room) wait(a arrival) {
 	r.rouse()
 }
 
-// late takes out who cannot start any more.
+// late takes out who cannot start any more, by Redis' clock too: its scripts count whole milliseconds, and
+// within that of the deadline they would still let it start.
 func (r *room) late(now time.Time) (out []arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = slices.DeleteFunc(r.waiting, func(a arrival) bool {
-		over := !a.owed && now.After(a.due.Deadline)
+		over := !a.owed && !now.Before(a.due.Deadline.Add(resolution))
 		if over {
 			out = append(out, a)
 		}
@@ -97,7 +98,7 @@ func (r *room) look(now time.Time) time.Duration {
 	d := rearm
 	for _, a := range r.waiting {
 		if !a.owed {
-			d = min(d, a.due.Deadline.Sub(now)+time.Millisecond)
+			d = min(d, a.due.Deadline.Sub(now)+resolution)
 		}
 	}
 	return max(0, d)

@@ -233,3 +233,18 @@ func TestRoom_EveryEndFreesThePlace(t *testing.T) {
 		}
 	})
 }
+
+// Redis counts milliseconds: within that of the deadline it would let a tick start that nobody has a place for.
+func TestRoom_NobodyIsLateBeforeRedisSaysSo(t *testing.T) {
+	deadline := time.Date(2026, time.January, 1, 0, 0, 4, 0, time.UTC)
+	for _, c := range []struct {
+		after time.Duration
+		late  int
+	}{{0, 0}, {500 * time.Microsecond, 0}, {time.Millisecond, 1}} {
+		r := newRoom(0)
+		r.wait(arrival{due: Due{Deadline: deadline}})
+		if got := r.late(deadline.Add(c.after)); len(got) != c.late {
+			t.Errorf("late %s after the deadline = %d arrivals, want %d", c.after, len(got), c.late)
+		}
+	}
+}

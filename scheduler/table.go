@@ -30,7 +30,7 @@ func newTable(jobs []Job, hash, host string, labels []string) (*table, error) {
 	for i := range t.jobs {
 		// Names are checked as they were given: each host's own have an @ in them.
 		j := &jobs[i]
-		t.jobs[i] = j.on(host, labels)
+		t.jobs[i] = j.On(host, labels)
 		switch {
 		case j.Name == "":
 			faults = append(faults, fmt.Errorf("scheduler: job %d has no name", i))

@@ -72,7 +72,7 @@ func (s *Scheduler) rerank(tab *table) {
 }
 
 // turnOf is how long a host of a rank leaves to those before it.
-func (s *Scheduler) turnOf(rank int) time.Duration { return turn(rank, stepBase+s.clock.p99()) }
+func (s *Scheduler) turnOf(rank int) time.Duration { return turn(rank, Step(s.clock.p99())) }
 
 // look reads where jobs stand, and claims what they owe. placed: there is a place for each, which is
 // given back where none is needed.
@@ -162,7 +162,7 @@ func (s *Scheduler) claimableAt(d *debt, now time.Time) time.Time {
 			gap = next.Sub(d.due.Tick)
 			until = next.Add(d.due.Job.Delay()).Sub(s.clock.Now()) + now.Sub(from)
 		}
-		return at.Add(spread(name, gap, until) + s.turnOf(s.tending.rankOf(name)))
+		return at.Add(Spread(name, gap, until) + s.turnOf(s.tending.rankOf(name)))
 	}
 	return at
 }

@@ -44,7 +44,7 @@ func (s *Scheduler) newTry(tab *table, d Due) *try {
 		Definition: j.Definition, ScheduleHash: j.ScheduleHash,
 		TTL: s.opt.TTL, Expire: s.expiry(j, d),
 		Overlap: orDefault(j.Overlap, OverlapSkip), Misfire: orDefault(j.Misfire, MisfireSkip),
-		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.maxParallel(),
+		OnCrash: orDefault(j.OnCrash, CrashSkip), MaxParallel: j.Parallel(),
 	}}
 	if s.raced(j) {
 		t.claim.Table, t.claim.Index = tab.hash, d.Index

@@ -101,7 +101,7 @@ type JobReport struct {
 	// that ran as misfires, and those that waited longer for the lock, which no deadline drops.
 	PastDeadline int64 `json:"past_deadline"`
 	// OverGap counts runs that went on when the job's next tick was due.
-	OverGap int64 `json:"over_gap"`
+	OverGap  int64 `json:"over_gap"`
 	TimedOut int64 `json:"timed_out"` // runs that were asked to end by their timeout
 	Replaced int64 `json:"replaced"`  // runs that were asked to end by a newer tick
 
