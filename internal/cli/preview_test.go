@@ -31,7 +31,7 @@ func contended() *preview.Report {
 		}},
 		Clocks: []preview.ClockChange{{
 			Zone: "Europe/Berlin", At: at(1, 0), Before: ms(2 * time.Hour), After: ms(time.Hour),
-			Jobs: []preview.ChangedJob{{Job: "nightly", Effect: preview.FirstPass, Text: "nightly: 02:30 comes twice; it runs once, at the first pass, at 00:30Z"}},
+			Jobs: []preview.ChangedJob{{Job: "nightly", Effect: preview.FirstPass, Text: "02:30 comes twice; it runs once, at the first pass, at 00:30Z"}},
 		}},
 		Advice:   []preview.Advice{{Kind: preview.AdviseSplay, Text: strings.Repeat("a sentence that is rather long, ", 5) + "and ends here"}},
 		Warnings: []preview.Warning{{Kind: preview.WarnOverGap, Job: "sync", Text: "sync usually takes 7m, longer than the 5m to its next tick"}},
@@ -93,7 +93,7 @@ func TestPreview_TextHasItAllInEightyColumns(t *testing.T) {
 	text := previewText(t, contended())
 	for _, want := range []string{
 		"Preview of 24h from 2026-10-25 00:00Z on 5 hosts\n12,345 ticks: 12,000 run, 340 skipped (2.8 %), 5 missed (<0.1 %)\n",
-		"HEAT  the ticks of each minute, at most 41, by the time of day\n", "█", "00:00       04:00",
+		"HEAT  the ticks of each minute, at most 41\n", "█", "00:00       04:00",
 		"02:00Z  41 ", "db    72 %  2,880   340 (12 %)  job-a by job-b ×300, job-b by itself ×30 … 1 more",
 		"job-a  ", "170 (12 %)", "… and 5 more jobs", "HAD NO PLACE", "1,234", "clocks of Europe/Berlin go back by 1h\n  nightly: 02:30 comes twice",
 		"- a sentence that is rather long,", "- sync usually takes 7m", "seed 7;",

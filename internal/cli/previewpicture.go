@@ -21,14 +21,14 @@ func chartOf(r *preview.Report) picture.Chart {
 		From: h.Start, Until: h.Start.Add(h.Step.Duration() * time.Duration(h.Cells)),
 		Part: unit(h.FineStep.Duration()),
 	}
-	if h.Folded {
+	if manyDays(r) {
 		c.Title += ", by the time of day"
 	}
 	for _, n := range h.Fine {
 		c.Ticks = append(c.Ticks, int(n))
 	}
 	for _, p := range r.Peaks {
-		if step := h.FineStep.Duration(); step > 0 {
+		if step := h.FineStep.Duration(); step > 0 && 2*p.Ticks > r.Peaks[0].Ticks { // the others stand out from nothing
 			at := p.Minute.Sub(h.Start)
 			if h.Folded {
 				at %= 24 * time.Hour
@@ -72,4 +72,9 @@ func chartOf(r *preview.Report) picture.Chart {
 		c.Rows = append(c.Rows, row)
 	}
 	return c
+}
+
+// manyDays tells whether the time of day stands for several days.
+func manyDays(r *preview.Report) bool {
+	return r.Heat.Folded && r.Window.Until.Sub(r.Window.From) > 24*time.Hour
 }

@@ -26,7 +26,7 @@ func (a *app) writePreview(r *preview.Report, opt preview.Options) error {
 	w.line("%s", previewTitle(r))
 	w.line("%s", previewTotals(r.Ticks))
 	if r.Ticks.Due > 0 {
-		w.heat(&r.Heat)
+		w.heat(&r.Heat, manyDays(r))
 		w.peaks(r)
 		w.locks(r)
 		w.jobs(r)
@@ -75,7 +75,7 @@ func (w *page) more(shown, all int, what string) {
 const stripWidth = 72
 
 // heat draws how the ticks spread over the window, or the hours of the day, as one line.
-func (w *page) heat(h *preview.Heat) {
+func (w *page) heat(h *preview.Heat, manyDays bool) {
 	if len(h.Fine) == 0 {
 		return
 	}
@@ -97,7 +97,7 @@ func (w *page) heat(h *preview.Heat) {
 	}
 	fine, span := h.FineStep.Duration(), h.FineStep.Duration()*time.Duration(len(h.Fine))
 	what := "the ticks of each " + unit(fine) + ", at most " + grouped(most)
-	if h.Folded {
+	if manyDays {
 		what += ", by the time of day"
 	}
 	w.section("HEAT  " + what)
@@ -197,7 +197,7 @@ func (w *page) jobs(r *preview.Report) {
 	t := newTable(false, "", "JOB", "TICKS", "RUN", "SKIPPED", "MISSED", "TAKES", "LATEST", "OVER GAP")
 	for _, j := range jobs[:min(len(jobs), previewJobsN)] {
 		t.row(shortName(j.Job), grouped(j.Due), grouped(j.Ran), lostOf(j.Skipped, j.Due), orDash(dashZero(j.Missed)),
-			took(j.RunP50.Duration()), took(j.LagMax.Duration()), orDash(dashZero(j.OverGap)))
+			lasts(j.RunP50.Duration()), lasts(j.LagMax.Duration()), orDash(dashZero(j.OverGap)))
 	}
 	w.table(t)
 	w.more(previewJobsN, len(jobs), "jobs")
@@ -268,7 +268,7 @@ func (w *page) clocks(r *preview.Report) {
 		}
 		w.line("%s  clocks of %s %s by %s", stampShort(c.At), plain(c.Zone), way, window(c.Shift().Abs()))
 		for _, j := range c.Jobs[:min(len(c.Jobs), previewNotes)] {
-			w.wrapped("  ", plain(j.Text))
+			w.wrapped("  ", plain(j.Job+": "+j.Text))
 		}
 		w.more(previewNotes, len(c.Jobs), "jobs")
 	}
@@ -370,6 +370,14 @@ func window(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// lasts is a length of time to three digits, without units that are nought.
+func lasts(d time.Duration) string {
+	if d < time.Minute {
+		return took(d)
+	}
+	return window(d.Round(time.Second))
 }
 
 // unit is a step of the strip in words.

@@ -52,7 +52,7 @@ func (d *drawing) text(x, y float64, class, text string) {
 func (d *drawing) draw() {
 	names, notes := 0, 0
 	for _, r := range d.c.Rows {
-		names = max(names, length(short(r.Job)), length(lockLabel(r)))
+		names = max(names, length(short(r.Job))+2, length(lockLabel(r))) // two more in a group
 		notes = max(notes, length(r.Note))
 	}
 	d.left = margin + max(110, float64(names)*perChar+16)
