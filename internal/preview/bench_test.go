@@ -10,8 +10,8 @@ import (
 	"rota/scheduler/schedule"
 )
 
-// thousand is a table of 1,000 jobs with ten million ticks a year: 170 of them every ten minutes, most
-// of the others once an hour, some of them at the same minute, and all policies among them.
+// thousand is a table of 1,000 jobs with ten million ticks a year: a few of them come every five minutes, a
+// tenth daily, the others once an hour, some at the same minute, and all policies are among them.
 func thousand(tb testing.TB) []Job {
 	tb.Helper()
 	overlaps := []scheduler.Overlap{scheduler.OverlapSkip, scheduler.OverlapQueue, scheduler.OverlapReplace, scheduler.OverlapAllow}
@@ -19,9 +19,9 @@ func thousand(tb testing.TB) []Job {
 	for i := range 1000 {
 		spec := fmt.Sprintf("%d * * * *", i*7%60)
 		switch {
-		case i%100 < 3:
+		case i%200 < 5:
 			spec = "*/5 * * * *"
-		case i%100 < 4:
+		case i%20 < 2:
 			spec = fmt.Sprintf("%d 2 * * *", i%7)
 		}
 		rule, err := schedule.Parse("Europe/Berlin", spec)

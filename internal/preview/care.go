@@ -119,14 +119,7 @@ func (r *replay) trim(e *entry) {
 
 // turnOf is how long a host leaves a job that is looked after to those before it.
 func (r *replay) turnOf(e *entry, host int) int64 {
-	weights := scheduler.Weights(nil, e.plan.Name, time.Time{}, e.name)
-	own := slices.Index(e.may, host)
-	rank := 0
-	for i, w := range weights {
-		if w < weights[own] || w == weights[own] && e.name[i] < e.name[own] {
-			rank++
-		}
-	}
+	rank := slices.Index(e.ranked(time.Time{}), host)
 	luck := r.dice.of(e, int64(host), 3)
 	return int64(scheduler.Turn(rank, r.step, luck.jitter()))
 }

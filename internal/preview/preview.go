@@ -55,6 +55,15 @@ func (r *replay) report() *Report {
 	return rep
 }
 
+// counts is as much of a report as a trial needs.
+func (r *replay) counts() *Report {
+	rep := &Report{Locks: r.locks(), Load: Load{Ticks: r.stats.peak.ticks}}
+	for i := range r.stats.jobs {
+		rep.Ticks.add(&r.stats.jobs[i].Ticks)
+	}
+	return rep
+}
+
 func (r *replay) jobReport(i int) JobReport {
 	j, s := &r.opt.Jobs[i], &r.stats.jobs[i]
 	out := JobReport{

@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -19,6 +20,10 @@ type replay struct {
 	from, until int64
 	step        time.Duration // what one rank is worth
 	inOrder     bool          // no host can overtake one that comes before it
+
+	// Of a trial: it ends after so many ticks, and says so. 0: there is no limit.
+	most    int64
+	tooMany bool
 
 	tries []*try // to be used again
 	runs  []*run
@@ -84,6 +89,10 @@ func (r *replay) run(ctx context.Context, progress func(float64)) error {
 		if n++; n%every == 0 {
 			progress(float64(batch[len(batch)-1].at-r.from) / float64(r.until-r.from))
 		}
+		if r.most > 0 && r.stats.ticks > r.most {
+			r.tooMany = true
+			break
+		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -132,7 +141,7 @@ func (r *replay) happen(e *event) {
 func (r *replay) due(t *tick) {
 	e := &r.fleet.entries[t.entry]
 	r.stats.due(e, t)
-	if t.rivals == 0 {
+	if t.first < 0 {
 		r.stats.missed(e, t, &e.stat.Misses.NoHost)
 		return
 	}
@@ -140,8 +149,8 @@ func (r *replay) due(t *tick) {
 	e.open = append(e.open, *t)
 	y := r.newTry(e, t)
 	y.luck = r.dice.of(e, t.tick, 0)
-	if r.inOrder || t.rivals == 1 {
-		y.host = int(t.first[0])
+	if r.inOrder || len(e.may) == 1 {
+		y.host = int(t.first)
 		r.turn(y, t.at)
 		return
 	}
@@ -157,30 +166,17 @@ func (r *replay) line(y *try) {
 		c.arrival = c.turn + y.luck.trip()/2
 		if rank > 0 {
 			c.arrival += y.luck.trip() // it looks first
-		} else if c.arrival < t.at {
+		}
+		if c.arrival < t.at {
 			c.arrival = t.at + y.luck.trip() // early: it is told to wait
 		}
 		c.turn = max(c.turn, t.at)
 		y.order = append(y.order, c)
 	}
-	y.order = y.order[:0]
-	for k := range int(t.rivals) {
-		add(k, int(t.first[k]))
+	for k, host := range e.ranked(time.Unix(t.tick, 0)) {
+		add(k, host)
 	}
-	for _, h := range e.may {
-		if len(y.order) < len(e.may) && !slices.Contains(t.first[:t.rivals], uint16(h)) {
-			add(scheduler.LastRank, h)
-		}
-	}
-	slices.SortStableFunc(y.order, func(a, b candidate) int {
-		switch {
-		case a.arrival < b.arrival:
-			return -1
-		case a.arrival > b.arrival:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(y.order, func(a, b candidate) int { return cmp.Compare(a.arrival, b.arrival) })
 }
 
 // turn is when a host may claim: it does if it has a place, else the tick waits in its line too.

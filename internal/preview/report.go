@@ -260,7 +260,6 @@ const (
 	WarnNoTicks  WarningKind = "no_ticks" // nothing is due in the window
 	WarnFull     WarningKind = "full"     // max_runs made ticks wait or miss
 	WarnTimeout  WarningKind = "timeout"  // runs were ended by their timeout
-	WarnMany     WarningKind = "many"     // what was left out of the replay to bound its time
 )
 
 // Warning is one thing that somebody should look at.

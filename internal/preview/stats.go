@@ -17,6 +17,7 @@ type stats struct {
 	second  secondStat          // likewise
 	peak    secondStat          // the fullest second
 	going   int64               // runs
+	ticks   int64
 	seen    func(job string, tick int64, host int, what string)
 }
 
@@ -147,6 +148,7 @@ func (s *stats) due(e *entry, t *tick) {
 // count counts a tick that starts in a second.
 func (s *stats) count(second int64) {
 	s.upTo(second)
+	s.ticks++
 	s.second.ticks++
 	if m := second / 60; m != s.minute.at {
 		s.closeMinute()

@@ -1,8 +1,10 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +14,10 @@ import (
 const (
 	planners   = 2 // goroutines that plan and rank
 	batchTicks = 2048
-	// mostStretches bounds how often the planner starts anew, which costs a few searches a job.
-	mostStretches = 256
+	// mostStretches and mostRestarts bound how often the planner starts anew, which costs a few searches
+	// a job.
+	mostStretches, fewStretches = 256, 8
+	mostRestarts                = 256_000 // of one job
 )
 
 // stream yields the ticks of a fleet that start within [from, until), in their order, with the hosts
@@ -23,7 +27,8 @@ const (
 func (f *fleet) stream(ctx context.Context, from, until time.Time) iter.Seq[[]tick] {
 	return func(yield func([]tick) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		length := max(time.Hour, until.Sub(from)/mostStretches+1)
+		most := min(max(mostRestarts/max(len(f.entries), 1), fewStretches), mostStretches)
+		length := max(time.Hour, until.Sub(from)/time.Duration(most)+1)
 		n := int((until.Sub(from) + length - 1) / length)
 		stretches := make([]chan []tick, n)
 		for i := range stretches {
@@ -104,34 +109,40 @@ func (f *fleet) stretch(ctx context.Context, begin, end time.Time, out chan<- []
 	send()
 }
 
-// rank notes the hosts that come first for a tick. weights is scratch, and returned.
+// rank notes the host that comes first for a tick. weights is scratch, and returned.
 func (f *fleet) rank(t *tick, at time.Time, weights []uint64) []uint64 {
 	e := &f.entries[t.entry]
-	if len(e.may) < 2 {
-		if len(e.may) == 1 {
-			t.first[0], t.rivals = uint16(e.may[0]), 1
-		}
+	switch len(e.may) {
+	case 0:
+		t.first = -1
+		return weights
+	case 1:
+		t.first = int32(e.may[0])
 		return weights
 	}
 	weights = scheduler.Weights(weights[:0], e.plan.Name, at, e.name)
-	var least [len(t.first)]uint64
-	n := 0
+	first := 0
 	for i, w := range weights {
-		if n == len(least) && w > least[n-1] {
-			continue
+		if w < weights[first] || w == weights[first] && e.name[i] < e.name[first] {
+			first = i
 		}
-		k := n
-		if n < len(least) {
-			n++
-		} else {
-			k--
-		}
-		for k > 0 && (w < least[k-1] || w == least[k-1] && e.name[i] < f.hosts[t.first[k-1]].stat.Host) {
-			least[k], t.first[k] = least[k-1], t.first[k-1]
-			k--
-		}
-		least[k], t.first[k] = w, uint16(e.may[i])
 	}
-	t.rivals = uint8(n)
+	t.first = int32(e.may[first])
 	return weights
+}
+
+// ranked are the hosts that may run a job in the order in which they claim one tick.
+func (e *entry) ranked(at time.Time) []int {
+	weights := scheduler.Weights(nil, e.plan.Name, at, e.name)
+	order := make([]int, len(weights))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(weights[a], weights[b]), cmp.Compare(e.name[a], e.name[b]))
+	})
+	for i := range order {
+		order[i] = e.may[order[i]]
+	}
+	return order
 }

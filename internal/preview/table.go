@@ -13,7 +13,7 @@ type entry struct {
 	job  int           // its place in the table
 	plan scheduler.Job // as the hosts have it
 	may  []int         // hosts that may run it
-	name []string      // theirs
+	name []string      // theirs, in that order
 	lock *lock
 
 	delay, timeout, grace int64
@@ -35,11 +35,11 @@ type entry struct {
 // tick is one Due, small. Instants are nanoseconds since 1970, ticks are whole seconds.
 type tick struct {
 	entry        int32
-	rivals       uint8 // how many of first are set
-	lined        bool  // it found a host without a place
-	first        [scheduler.LastRank + 1]uint16
+	first        int32 // the host that comes first; below 0: none may run the job
 	tick, next   int64 // seconds; next 0: there is none
 	at, deadline int64
+
+	lined bool // it found a host without a place
 
 	// A claim of a tick that is caught up has another deadline, or none.
 	lateClaim bool
