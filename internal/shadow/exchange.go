@@ -46,6 +46,7 @@ type exchange struct {
 
 	hosts []ledger.Host // of all processes
 	other string        // id of another session, if there is one
+	fails int           // exchanges since the last good one
 	away  bool          // Redis, as said last
 	split bool          // that there is another session was said
 }

@@ -68,6 +68,9 @@ func (o *Options) names() ([]string, error) {
 // lastLooks bounds the exchanges after the hosts have left.
 const lastLooks = 3
 
+// awayAfter is how many exchanges must fail in a row for Redis to be away: one lost reply is no absence.
+const awayAfter = 2
+
 // again is the pause after a call at the start that got no answer.
 const again = time.Second
 
@@ -244,11 +247,15 @@ func (r *race) run(ctx context.Context) (*Report, error) {
 // look does one exchange, and shows what is settled by now.
 func (r *race) look(ctx context.Context) {
 	batches, err := r.exchange.trip(ctx, r.led, r.opt.Config)
+	r.exchange.fails++
+	if err == nil {
+		r.exchange.fails = 0
+	}
 	switch {
 	case err == nil && r.exchange.away:
 		r.exchange.away = false
 		r.opt.Note("redis came back")
-	case err != nil && !r.exchange.away:
+	case r.exchange.fails >= awayAfter && !r.exchange.away:
 		r.exchange.away = true
 		r.opt.Note("redis went away, nothing is claimed until it is back: " + reasonOf(err))
 	}
