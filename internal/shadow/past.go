@@ -115,7 +115,7 @@ func lengths(entries []ledger.Entry) []time.Duration {
 		e := &entries[i]
 		switch jobs.Outcome(e.Outcome) {
 		case jobs.Succeeded, jobs.Failed, jobs.TimedOut:
-			if !e.Started.IsZero() && e.Ended.After(e.Started) {
+			if !e.Started.IsZero() && !e.Ended.Before(e.Started) {
 				out = append(out, e.Ended.Sub(e.Started))
 			}
 		case jobs.Lost, jobs.Cancelled, jobs.Interrupted: // cut short

@@ -123,7 +123,14 @@ func TestRun_ProcessesAgree(t *testing.T) {
 	a := start(t, Options{Config: onServer(t, s, "a", beat), Hosts: 2})
 	a.await("a alone has won", func() bool { return len(a.seen("beat", EventWon)) > 0 })
 	b := start(t, Options{Config: onServer(t, s, "b", beat)})
-	b.await("b has seen some ticks", func() bool { return len(b.seen("beat", EventWon)) >= 7 })
+	winners := map[string]bool{}
+	b.await("b has seen some ticks, and several winners", func() bool {
+		wins := b.seen("beat", EventWon)
+		for _, e := range wins {
+			winners[e.Host] = true
+		}
+		return len(wins) >= 7 && len(winners) > 1
+	})
 	byTick := func(events []Event) map[time.Time]Event {
 		m := map[time.Time]Event{}
 		for _, e := range events {
@@ -139,27 +146,26 @@ func TestRun_ProcessesAgree(t *testing.T) {
 	a.await("a has seen the same", func() bool {
 		return slices.ContainsFunc(a.seen("beat", EventWon), func(e Event) bool { return !e.Tick.Before(last) })
 	})
-	inA, winners, raced := byTick(a.seen("beat", EventWon)), map[string]bool{}, 0
+	inA, raced := byTick(a.seen("beat", EventWon)), 0
 	for tick, e := range inB {
 		got := inA[tick]
 		if got.Host != e.Host || !got.At.Equal(e.At) || got.Kind != e.Kind {
 			t.Errorf("tick %s: one process says %+v, the other %+v", tick, got, e)
 		}
-		winners[e.Host] = true
 		if e.Next != "" && e.Next == got.Next && e.Margin == got.Margin {
 			raced++
 		}
 	}
 	// On a machine that stalls, who comes next may be heard of too late for one of them.
-	if len(winners) < 2 || raced < len(inB)/2 {
-		t.Errorf("winners %v, %d of %d ticks with one next host: want several, and most", winners, raced, len(inB))
+	if raced < len(inB)/2 {
+		t.Errorf("%d of %d ticks have one next host for both, want most", raced, len(inB))
 	}
 	ra, rb := a.end(), b.end()
 	if len(ra.Hosts) != 3 || len(rb.Hosts) != 3 || !ra.Hosts[0].Here || ra.Hosts[2].Here || !rb.Hosts[2].Here {
 		t.Errorf("hosts of the reports: %+v and %+v, want a-1, a-2 and b, here and there", ra.Hosts, rb.Hosts)
 	}
 	for _, h := range rb.Hosts {
-		if h.ClockOffsetMS == nil || h.Claims.Count == 0 || h.Claims.P50MS <= 0 || h.Claims.P99MS < h.Claims.P50MS {
+		if h.ClockOffsetMS == nil || winners[h.Name] && (h.Claims.Count == 0 || h.Claims.P50MS <= 0 || h.Claims.P99MS < h.Claims.P50MS) {
 			t.Errorf("host %s: %+v, want its clock and how long its claims took", h.Name, h)
 		}
 	}
