@@ -25,7 +25,7 @@ type dryText struct {
 
 const (
 	// On a terminal no column of names is wider, so that a line of 80 has room for the rest.
-	widestJob, widestHost = 24, 14
+	widestJob, widestHost = 20, 12
 	resultWidth           = len("skipped")
 )
 
@@ -46,13 +46,13 @@ func (d *dryText) begin() error {
 	}
 	d.job = longest("JOB", d.names[0], widestJob)
 	d.host = longest("HOST", d.names[1], widestHost)
-	return d.line("TICK", "JOB", "RESULT", pad("HOST", d.host)+"  NEXT")
+	return d.line("TICK", "JOB", "RESULT", pad("HOST", d.host)+"  AHEAD OF THE NEXT")
 }
 
 // line prints one line, as wide as the terminal at most.
 func (d *dryText) line(tick, job, result, rest string) error {
 	text := strings.TrimRight(strings.Join([]string{
-		pad(tick, len("15:04:05Z")), pad(cut(job, d.job), d.job), pad(result, resultWidth), rest,
+		pad(tick, len("15:04:05Z")), pad(cutName(job, d.job), d.job), pad(result, resultWidth), rest,
 	}, "  "), " ")
 	if d.width > 0 {
 		text = cut(text, d.width)
@@ -70,14 +70,14 @@ func (d *dryText) event(e shadow.Event) error {
 
 // rest is what there is to say of an event after who and when.
 func (d *dryText) rest(e *shadow.Event) string {
-	host := pad(cut(plain(e.Host), d.host), d.host)
+	host := pad(cutName(plain(e.Host), d.host), d.host)
 	switch e.What {
 	case shadow.EventWon:
 		text := host + "  "
 		if e.Next == "" {
 			text += "no other host came"
 		} else {
-			text += fmt.Sprintf("%s %s later", cut(plain(e.Next), d.host), took(e.Margin))
+			text += fmt.Sprintf("%s before %s", took(e.Margin), cutName(plain(e.Next), d.host))
 		}
 		if e.Holds > 0 {
 			text += ", holds " + took(e.Holds)
@@ -90,9 +90,9 @@ func (d *dryText) rest(e *shadow.Event) string {
 		return host + "  " + e.Outcome
 	case shadow.EventMissed:
 		if e.Count > 1 {
-			return count(e.Count, "tick", "ticks") + " that no host claimed in time"
+			return count(e.Count, "tick", "ticks") + " that nobody claimed in time"
 		}
-		return "no host claimed it in time"
+		return "nobody claimed it in time"
 	case shadow.EventSkipped, shadow.EventWaiting:
 		switch {
 		case e.Reason != "":
@@ -100,10 +100,10 @@ func (d *dryText) rest(e *shadow.Event) string {
 		case e.Holder == "":
 			return "max_parallel runs are going"
 		case e.HolderJob == e.Job:
-			return "its own lock is held on " + plain(e.Holder)
+			return "held by itself on " + d.name(plain(e.Holder), widestHost)
 		}
 	}
-	return fmt.Sprintf("%s holds the lock on %s", plain(e.HolderJob), plain(e.Holder))
+	return fmt.Sprintf("held by %s on %s", d.name(plain(e.HolderJob), widestHost+2), d.name(plain(e.Holder), widestHost))
 }
 
 func (d *dryText) report(r *shadow.Report) error {
@@ -150,7 +150,11 @@ func (d *dryText) jobs(r *shadow.Report) *table {
 	if len(r.Jobs) == 0 {
 		return nil
 	}
-	t := newTable(false, "", "JOB", "TICKS", "WON", "HELD", "SKIPPED", "MISSED", "MARGIN", "HOLDS", "MEDIAN OF")
+	return fit(d.width, []shape{{}, {omit: []string{"FROM"}}}, func(brevity) *table { return d.jobTable(r) })
+}
+
+func (d *dryText) jobTable(r *shadow.Report) *table {
+	t := newTable(false, "", "JOB", "TICKS", "WON", "HELD", "SKIPPED", "MISSED", "MARGIN", "HOLDS", "FROM")
 	for _, j := range together(r.Jobs) {
 		margin, of := "-", "-"
 		if j.MarginP50MS != nil {
@@ -261,7 +265,7 @@ func (d *dryText) name(s string, most int) string {
 	if d.width == 0 {
 		return s
 	}
-	return cut(s, most)
+	return cutName(s, most)
 }
 
 // ms is a latency to two digits at least.
@@ -274,6 +278,16 @@ func ms(v float64) string {
 
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
+
+// cutName shortens a name in the middle: often its end tells it from others.
+func cutName(s string, width int) string {
+	const end = 4
+	runes := []rune(s)
+	if len(runes) <= width || width <= end+1 {
+		return cut(s, width)
+	}
+	return string(runes[:width-end-1]) + "…" + string(runes[len(runes)-end:])
 }
 
 // cut shortens a text to so many characters; an ellipsis says so.

@@ -26,7 +26,7 @@ type Options struct {
 	// Hosts is how many shadow hosts race in this process, named NAME-1 to NAME-N after the config's
 	// host, whose labels they have. 0: one, by the config's name.
 	Hosts  int
-	For    time.Duration // how long it races, once Redis has answered; 0: until ctx ends
+	For    time.Duration // how long it races, once Redis has answered, for which it waits no longer; 0: until ctx ends
 	Assume time.Duration // how long a won lease is held where the ledger knows no finished run of the job
 
 	Show   func(Event)     // hears what came of each tick, in order; nil: nobody does
@@ -68,6 +68,14 @@ func (o *Options) names() ([]string, error) {
 // lastLooks bounds the exchanges after the hosts have left.
 const lastLooks = 3
 
+// bounded is ctx for as long as For says.
+func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.For > 0 {
+		return context.WithTimeout(ctx, o.For)
+	}
+	return context.WithCancel(ctx)
+}
+
 // awayAfter is how many exchanges must fail in a row for Redis to be away: one lost reply is no absence.
 const awayAfter = 2
 
@@ -102,15 +110,13 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 	defer func() { _ = client.Close() }()
 
 	r := &race{opt: opt, names: names, client: client, login: login, collector: newCollector()}
-	if err := r.begin(ctx); err != nil {
+	waiting, stop := opt.bounded(ctx)
+	defer stop()
+	if err := r.begin(waiting); err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(ctx)
+	running, stop := opt.bounded(ctx)
 	defer stop()
-	if opt.For > 0 {
-		running, stop = context.WithTimeout(ctx, opt.For)
-		defer stop()
-	}
 	return r.run(running)
 }
 
@@ -137,6 +143,7 @@ func (r *race) begin(ctx context.Context) error {
 		return fmt.Errorf("shadow: %w", err)
 	}
 	var past *past
+	var last error // that Redis gave, and not the end of ctx
 	away := false
 	for {
 		past, err = readPast(ctx, real, c, r.opt.Assume)
@@ -150,6 +157,9 @@ func (r *race) begin(ctx context.Context) error {
 		if !errors.Is(err, locking.ErrUnavailable) && ctx.Err() == nil {
 			return fmt.Errorf("shadow: %w", err)
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		if !away && ctx.Err() == nil {
 			away = true
 			r.opt.Note("redis is away; the dry run waits for it")
@@ -157,7 +167,10 @@ func (r *race) begin(ctx context.Context) error {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
-			return fmt.Errorf("shadow: %w: nothing was raced for", locking.ErrUnavailable)
+			if !away {
+				return errors.New("shadow: told to end before it began")
+			}
+			return fmt.Errorf("shadow: %w: %w", locking.ErrUnavailable, last)
 		}
 	}
 	r.holds = past.holds
@@ -168,7 +181,7 @@ func (r *race) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.exchange, err = newExchange(ctx, r.client, r.session, r.collector, c.Redis.OpTimeout)
+	r.exchange, err = newExchange(context.WithoutCancel(ctx), r.client, r.session, r.collector, c.Redis.OpTimeout)
 	if err != nil {
 		return fmt.Errorf("shadow: %w", err)
 	}
