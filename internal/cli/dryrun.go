@@ -147,7 +147,7 @@ func dryNames(opt *shadow.Options) (names [2][]string) {
 	for i := range opt.Config.Jobs {
 		name := opt.Config.Jobs[i].Name
 		if opt.Config.Jobs[i].Scope == "host" {
-			name += "@" + opt.Config.Host.Name
+			name = everyHost(name + "@")
 		}
 		names[0] = append(names[0], name)
 	}

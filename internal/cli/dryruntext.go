@@ -65,7 +65,7 @@ func (d *dryText) event(e shadow.Event) error {
 	if err := d.begin(); err != nil {
 		return err
 	}
-	return d.line(e.Tick.UTC().Format("15:04:05Z"), plain(e.Job), string(e.What), d.rest(&e))
+	return d.line(e.Tick.UTC().Format("15:04:05Z"), plain(everyHost(e.Job)), string(e.What), d.rest(&e))
 }
 
 // rest is what there is to say of an event after who and when.

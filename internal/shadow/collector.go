@@ -31,6 +31,7 @@ type collector struct {
 	mu     sync.Mutex
 	b      batch
 	offset time.Duration // of this machine's clock to Redis'
+	counts bool          // commands are counted
 
 	// How many hosts came second for a tick: of the time since turned, and of that before.
 	second, older map[tickKey]int
@@ -91,10 +92,20 @@ func (c *collector) add(v sight) {
 	}
 }
 
+// startCounting makes commands count.
+func (c *collector) startCounting() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts = true
+}
+
 // count takes in that a host sent n commands.
 func (c *collector) count(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.counts {
+		return
+	}
 	if c.b.Sent == nil {
 		c.b.Sent = map[int64]int{}
 	}

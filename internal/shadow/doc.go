@@ -16,7 +16,8 @@
 // left behind never decides a tick of the next. All keys expire within minutes.
 //
 // Of the fleet's own keys it reads a few and writes none: at its start how long runs took, and what
-// is paused, in small pipelines with a pause between them.
+// is paused, in small pipelines with a pause between them. Beyond its start a shadow host costs Redis
+// what a host does; the hosts of one process start one after another.
 //
 // When Redis is away it says so and goes on, as the daemon does; nothing is claimed meanwhile. It
 // does not read its config again.

@@ -241,7 +241,7 @@ func TestOutcome_Report(t *testing.T) {
 		t.Error("host z is said to be here")
 	}
 	// 10 in second 10 and in each of the next three, and 5 more in second 10 by each of those.
-	if r.Commands.PeakPerS != 25 || r.Commands.PeakAt.Unix() != 10 || r.Commands.MeanPerS != 5.5 {
-		t.Errorf("commands: %+v, want 25 at the peak in second 10, 5.5 on average", r.Commands)
+	if r.Commands.PeakPerS != 25 || r.Commands.PeakAt.Unix() != 10 || r.Commands.MeanPerS != 13.75 {
+		t.Errorf("commands: %+v, want 25 at the peak in second 10, 13.75 on average", r.Commands)
 	}
 }

@@ -76,8 +76,10 @@ func readPast(ctx context.Context, led *ledger.Ledger, c *config.Config, assume 
 			names = append(names, j.Name)
 			continue
 		}
+		// Of this host, which may be down, and of those that are up.
+		names = append(names, j.Name+"@"+c.Host.Name)
 		for _, h := range hosts {
-			if scheduler.MayRun(j.Hosts, h.Name, h.Labels) {
+			if h.Name != c.Host.Name && scheduler.MayRun(j.Hosts, h.Name, h.Labels) {
 				names = append(names, j.Name+"@"+h.Name)
 			}
 		}
@@ -96,9 +98,7 @@ func readPast(ctx context.Context, led *ledger.Ledger, c *config.Config, assume 
 			job := tableName(name)
 			took[job] = append(took[job], lengths(entries[i])...)
 		}
-		select {
-		case <-time.After(pauseBetween):
-		case <-ctx.Done():
+		if !pause(ctx, pauseBetween) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -83,10 +83,11 @@ type Latency struct {
 	P99MS float64 `json:"p99_ms"`
 }
 
-// Commands are those that the hosts sent to Redis, of all processes, without what only a dry run sends.
+// Commands are those that the hosts sent to Redis, of all processes, from a second after their start on,
+// and without what only a dry run sends.
 type Commands struct {
 	PeakPerS int        `json:"peak_per_s"` // in the fullest second
-	PeakAt   *time.Time `json:"peak_at"`
+	PeakAt   *time.Time `json:"peak_at"`    // null: it was over too soon to tell
 	MeanPerS float64    `json:"mean_per_s"`
 }
 
@@ -97,7 +98,7 @@ func (o *outcome) report(shadow string, lasted time.Duration) *Report {
 		Event: "report", Namespace: s.namespace, Shadow: shadow, LastedMS: lasted.Milliseconds(),
 		Jobs: []JobReport{}, Locks: []LockReport{}, Hosts: []HostReport{},
 		Claims:   latency(&s.claims),
-		Commands: Commands{PeakPerS: s.peak, MeanPerS: round(float64(s.total) / max(lasted.Seconds(), 1))},
+		Commands: Commands{PeakPerS: s.peak, MeanPerS: round(float64(s.total) / float64(s.until-s.from+1))},
 	}
 	if s.peak > 0 {
 		r.Commands.PeakAt = new(time.Unix(s.peakAt, 0).UTC())

@@ -68,6 +68,30 @@ func (o *Options) names() ([]string, error) {
 // lastLooks bounds the exchanges after the hosts have left.
 const lastLooks = 3
 
+// A host that starts asks some three times for each job, and all the hosts of a process would do so in
+// one moment, which those of a real fleet seldom do: they start one after another, so that together they
+// send no more than startRate commands a second.
+const (
+	startAsks = 3
+	startRate = 10_000
+)
+
+func startGap(jobs int) time.Duration {
+	return time.Duration(jobs) * startAsks * time.Second / startRate
+}
+
+// pause waits and tells whether ctx still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // bounded is ctx for as long as For says.
 func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if o.For > 0 {
@@ -218,9 +242,21 @@ func (r *race) run(ctx context.Context) (*Report, error) {
 	}
 	started := time.Now()
 	var racing sync.WaitGroup
-	for _, h := range hosts {
-		racing.Go(func() { _ = h.scheduler.Run(ctx) })
+	gap := startGap(len(r.opt.Config.Jobs))
+	if all := gap * time.Duration(len(hosts)-1); all > time.Second {
+		r.opt.Note(fmt.Sprintf("the hosts start one after another, within %s, to spare redis", all.Round(time.Second)))
 	}
+	racing.Go(func() {
+		for i, h := range hosts {
+			if i > 0 && !pause(ctx, gap) {
+				return
+			}
+			racing.Go(func() { _ = h.scheduler.Run(ctx) })
+		}
+		if pause(ctx, time.Second) {
+			r.collector.startCounting() // a start is no part of the race
+		}
+	})
 	left := make(chan struct{})
 	go func() {
 		racing.Wait()

@@ -22,6 +22,7 @@ type stats struct {
 	peak             int
 	peakAt           int64
 	total            int
+	from, until      int64 // the seconds in which they were counted
 }
 
 type jobStats struct {
@@ -93,6 +94,10 @@ const secondsKept = 60
 func (s *stats) sent(sent map[int64]int) {
 	newest := int64(0)
 	for at, n := range sent {
+		if s.total == 0 || at < s.from {
+			s.from = at
+		}
+		s.until = max(s.until, at)
 		s.seconds[at] += n
 		s.total += n
 		if s.seconds[at] > s.peak {
