@@ -14,6 +14,9 @@ ARGS      ?=
 # Per package. A test that hangs must end with its goroutines' stacks, not with the CI's patience.
 TIMEOUT ?= 15m
 
+# Tests that run beside each other in a package: most of them wait most of the time.
+PARALLEL ?= 4
+
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 # Everything that can change the binary, embedded scripts and pages included. Only a cheap find;
@@ -40,10 +43,10 @@ bin/rota: $(SOURCES) | toolchain
 ##@ Check it
 
 test: deps-or-hint ## All tests (PKG=./locking/..., TESTFLAGS='-run Lease -v')
-	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+	$(GO) test -timeout $(TIMEOUT) -parallel $(PARALLEL) $(TESTFLAGS) $(PKG)
 
 race: deps-or-hint ## All tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -parallel $(PARALLEL) $(TESTFLAGS) $(PKG)
 
 lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the linter: 1 to 2 minutes)
 	@echo 'gofmt -l'; files=$$(gofmt -l .) && if test -n "$$files"; then \

@@ -11,9 +11,6 @@ import (
 //go:embed acquire.lua
 var acquireBody string
 
-//go:embed renew.lua
-var renewBody string
-
 const (
 	// replayAfter is the wait before an unanswered acquisition is repeated, doubled each
 	// time: long enough for a connection to be opened again, short beside any lease.

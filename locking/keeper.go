@@ -13,8 +13,9 @@ const (
 	// maxInFlight is how many renewal calls a Keeper has under way at once. A call that
 	// hangs holds one place; more than a few at once say that Redis hangs, not the call.
 	maxInFlight = 4
-	// maxBatch is how many leases one renewal call takes.
-	maxBatch = 1000
+	// maxBatch is how many leases one renewal call takes. Of a thousand the server is at some while
+	// this side reads and writes others.
+	maxBatch = 256
 	// clockCheck is how often the clocks are compared while leases are kept: how late, at
 	// most, a Keeper notices that the machine slept or that the wall clock jumped.
 	clockCheck = 250 * time.Millisecond

@@ -183,8 +183,8 @@ local function lease_renew(lock, token, ttl)
     end
     return false
   end
-  ttl = ttl or tonumber(string.match(v, '^%x+|%d+|(%d+)|'))
-  return ttl ~= nil and redis.call('PEXPIRE', lock, ms(ttl)) == 1
+  local length = ttl and ms(ttl) or string.match(v, '^%x+|%d+|([1-9]%d*)|')
+  return length ~= nil and redis.call('PEXPIRE', lock, length) == 1
 end
 
 -- lease_resize makes the caller's own lease ttl long, from now on and with every renewal. True if it

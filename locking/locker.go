@@ -175,27 +175,6 @@ func (l *Locker) enter() error {
 	return nil
 }
 
-// renewAll is the Renew of the Locker's Keeper: one pipeline.
-func (l *Locker) renewAll(ctx context.Context, grants []Grant) []error {
-	errs := make([]error, len(grants))
-	calls := make([]Call, len(grants))
-	for i, g := range grants {
-		keys, err := l.names.keys(g.Name)
-		errs[i] = err // never: the name was good for the grant
-		calls[i] = Call{Keys: []string{keys.lock}, Args: []any{g.Token.Reveal()}}
-	}
-	for i, r := range l.renew.RunAll(ctx, l.client, calls) {
-		yes, err := readYes(r)
-		switch {
-		case err != nil:
-			errs[i] = fmt.Errorf("renew %q: %w", grants[i].Name, err)
-		case !yes:
-			errs[i] = ErrLost
-		}
-	}
-	return errs
-}
-
 // ended returns why a caller's context has ended, so that errors.Is finds both what ended
 // it and which of the two ways of context it was.
 func ended(ctx context.Context) error {

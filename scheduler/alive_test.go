@@ -62,6 +62,7 @@ func TestKill_TheLockOutlivesTheRun(t *testing.T) {
 		}, 5 * time.Second, 5100 * time.Millisecond, 5 * time.Second, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "j", "0 * * * *", c.handler(f))

@@ -53,6 +53,7 @@ func (refusal) RedisError()     {}
 // A claim is won and its reply lost; asked again, Redis refuses, until the deadline has passed.
 // The tick is given back, and no run is lost that never began.
 func TestAnswer_LostAndThenRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Second))
@@ -83,6 +84,7 @@ func TestAnswer_LostAndThenRefused(t *testing.T) {
 // Redis is there and refuses the outcome of a run: that is said once, and it is recorded when
 // somebody has acted.
 func TestAnswer_OutcomeRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(20*time.Second))
@@ -110,6 +112,7 @@ func TestAnswer_OutcomeRefused(t *testing.T) {
 // A host that was told of a token, though another's, never takes a smaller one: also when Redis
 // forgot, and its clock is behind.
 func TestAnswer_TokenOfAnotherIsRemembered(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))
@@ -142,6 +145,7 @@ func TestAnswer_TokenOfAnotherIsRemembered(t *testing.T) {
 // The loop goes round every second while a look at the records hangs, for as long as a call may
 // take: else the watchdog would end the daemon for a fault of Redis.
 func TestLoop_GoesRoundWhileRedisHangs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.redis.SetError("LOADING Redis is loading the dataset in memory")
@@ -163,6 +167,7 @@ func TestLoop_GoesRoundWhileRedisHangs(t *testing.T) {
 // A foreign value at one job's record keeps the others from nothing: a tick of another that was
 // missed is recorded at once.
 func TestLoop_ForeignKeyOfOneJob(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j, other := job(t, "j", "0 * * * *", f.handler(time.Second)), job(t, "other", "0 * * * *", f.handler(time.Second))

@@ -25,6 +25,7 @@ func testClock(t *testing.T) (*fleetClock, func() locking.Instant) {
 }
 
 func TestFleetClock_FollowsRedisNotTheHost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, instant := testClock(t)
 		// Redis is an hour ahead of this host; a reply took 4 ms.
@@ -62,6 +63,7 @@ func TestFleetClock_JumpOfRedisIsSeen(t *testing.T) {
 		{"slew back", -200 * time.Millisecond, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				clock, instant := testClock(t)
 				clock.observe(instant(), time.Now())
@@ -79,6 +81,7 @@ func TestFleetClock_JumpOfRedisIsSeen(t *testing.T) {
 }
 
 func TestFleetClock_PrefersShortTrips(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, instant := testClock(t)
 		c.observe(instant(), time.Now())
@@ -93,6 +96,7 @@ func TestFleetClock_PrefersShortTrips(t *testing.T) {
 
 // A claim whose reply never comes: the host asks again with the same run and runs it, once.
 func TestScheduler_ClaimWithoutReply(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)

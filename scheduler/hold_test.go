@@ -18,6 +18,7 @@ func boot(o *Options) {
 // A handler is told by when it must have begun: by the start deadline, unless a policy lets the tick start
 // later.
 func TestScheduler_StartDeadlineOfARun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		var opt Options
@@ -45,6 +46,7 @@ func TestScheduler_StartDeadlineOfARun(t *testing.T) {
 // A run's token is given out as long as its lease can be trusted, also in its grace; not once Redis has said
 // that it is another's, nor after it.
 func TestScheduler_TokenOf(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		runs := make(chan jobs.Run, 2)
@@ -137,6 +139,7 @@ func TestScheduler_DeadlinesFollowTheLease(t *testing.T) {
 // A refused renewal leaves no more than the loss grace, from now, and no less: neither by the deadlines nor
 // by the Kill channel.
 func TestScheduler_DeadlinesAfterARefusal(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		runs := make(chan jobs.Run, 1)

@@ -15,6 +15,7 @@ func labels(l ...string) func(*Options) { return func(o *Options) { o.Labels = l
 
 // Each host runs the ticks of a job of scope "host" for itself, under a job and a lock of its own name.
 func TestScope_EveryHostRunsItsOwn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		own := job(t, "own", "* * * * *", f.handler(time.Second))
@@ -73,6 +74,7 @@ func TestScope_EveryHostRunsItsOwn(t *testing.T) {
 // Only the hosts that a job names, by name or by label, run it; by hand too. Their order is among
 // themselves: the first claims at once.
 func TestHosts_ByNameAndLabel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		db := job(t, "db", "* * * * * *", f.handler(time.Millisecond))
@@ -124,6 +126,7 @@ func TestHosts_ByNameAndLabel(t *testing.T) {
 // No host that may run a job is there: a warning, once, when that has lasted; a line when one is
 // again; and its ticks are accounted for then.
 func TestHosts_NoneIsAnAlert(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Millisecond))
@@ -169,6 +172,7 @@ func TestHosts_NoneIsAnAlert(t *testing.T) {
 
 // A host that dies under a run leaves it to those that may run the job.
 func TestHosts_RerunStaysAmongThem(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handlers(time.Hour, time.Second))

@@ -85,6 +85,7 @@ func (l *pipeLog) Handle(_ context.Context, r slog.Record) error {
 // Nobody reads the log when a lease is lost: the run is told, its deadlines are moved and its Kill channel
 // is closed at the instants at which they would be otherwise.
 func TestWatch_ActsBeforeItIsLogged(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		runs, killed := make(chan jobs.Run, 1), make(chan time.Time, 1)
@@ -124,6 +125,7 @@ func TestWatch_ActsBeforeItIsLogged(t *testing.T) {
 
 // Nobody reads the log while Redis is away for a moment and back: leases are renewed, and no run is lost.
 func TestRenew_WaitsForNoLog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "0 * * * *", f.handler(2*time.Minute))
@@ -151,6 +153,7 @@ func TestRenew_WaitsForNoLog(t *testing.T) {
 // Nobody reads the log: ticks are claimed and run all the same, their outcomes are recorded, and a
 // daemon that is stopped ends. What has been said comes when somebody reads again, in order.
 func TestScheduler_GoesOnWhenNobodyReadsItsLog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "* * * * *", f.handler(10*time.Second))
@@ -179,6 +182,7 @@ func TestScheduler_GoesOnWhenNobodyReadsItsLog(t *testing.T) {
 
 // What a run prints stands between its start and its end, and a run that prints waits for its reader.
 func TestLogQueue_OutputKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "* * * * *", jobs.Func(func(_ context.Context, run jobs.Run) error {
@@ -207,6 +211,7 @@ func TestLogQueue_OutputKeepsItsPlace(t *testing.T) {
 
 // More lines than there is room for are left out, the newest, and counted.
 func TestLogQueue_IsBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := newPipeLog()
 		q := newLogQueue(log)

@@ -11,6 +11,7 @@ import (
 // A manual run decides no tick of the schedule: what lies before it and is not decided yet is
 // accounted for as if it had never been.
 func TestManual_RunDecidesNoTick(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))
@@ -41,6 +42,7 @@ func TestManual_RunDecidesNoTick(t *testing.T) {
 
 // Somebody asks for a run while a tick waits for its splay to be over: both run.
 func TestManual_RunLeavesATickWithSplay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Millisecond))

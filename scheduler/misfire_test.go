@@ -73,6 +73,7 @@ func TestMisfire_AnHoursOutage(t *testing.T) {
 					continue // the detector makes it ten times slower; it has more to see with three
 				}
 				t.Run(fmt.Sprintf("%s, %s, hosts %d", c.misfire, outage, n), func(t *testing.T) {
+					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						f := newFleet(t)
 						f.keep = 500
@@ -118,6 +119,7 @@ func TestMisfire_AnHoursOutage(t *testing.T) {
 // Many jobs that were due while nobody was there do not all begin in one moment, and all of them
 // within the minute.
 func TestMisfire_CatchUpsAreSpread(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.dial = redistest.PipeProxy(t, f.redis.Dial).Dial // for its buffer: these pipelines are long
@@ -154,6 +156,7 @@ func TestMisfire_CatchUpsAreSpread(t *testing.T) {
 
 // Ticks inside a pause are not caught up, and neither are those from before the job, under "all" too.
 func TestMisfire_NotWhatWasNotDue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "*/10 * * * *", f.handler(time.Second))
@@ -177,6 +180,7 @@ func TestMisfire_NotWhatWasNotDue(t *testing.T) {
 
 // The newest tick is inside a pause, which the record's cursor does not say: it is asked about once.
 func TestMisfire_PausedTickIsAskedAboutOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)
@@ -202,6 +206,7 @@ func TestMisfire_PausedTickIsAskedAboutOnce(t *testing.T) {
 
 // A claim was refused until its tick was late: the tick is caught up once somebody has mended it.
 func TestMisfire_AfterARefusal(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Second))
@@ -223,6 +228,7 @@ func TestMisfire_AfterARefusal(t *testing.T) {
 func TestMisfire_GivenBackTooLate(t *testing.T) {
 	for misfire, want := range map[Misfire]string{MisfireSkip: "00:02:00 missed", MisfireOnce: "00:02:00 succeeded misfire", MisfireAll: "00:02:00 succeeded misfire"} {
 		t.Run(string(misfire), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				name := "j"
@@ -258,6 +264,7 @@ func TestMisfire_GivenBackTooLate(t *testing.T) {
 func TestMisfire_WaitsForTheLock(t *testing.T) {
 	for _, misfire := range []Misfire{MisfireOnce, MisfireAll} {
 		t.Run(string(misfire), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				f.deaf(t)
@@ -290,6 +297,7 @@ func TestMisfire_WaitsForTheLock(t *testing.T) {
 func TestMisfire_TheTickAfterTheLastMeetsAHeldLock(t *testing.T) {
 	for overlap, want := range map[Overlap]string{OverlapSkip: "00:07:00 skipped", OverlapQueue: "00:07:00 succeeded"} {
 		t.Run(string(overlap), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "j", "* * * * *", f.handler(40*time.Second))
@@ -312,6 +320,7 @@ func TestMisfire_TheTickAfterTheLastMeetsAHeldLock(t *testing.T) {
 
 // A long catch-up costs a few claims a run, however many hosts there are.
 func TestMisfire_CatchingUpIsCheap(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.keep = 500

@@ -88,6 +88,7 @@ func TestOutputLog_WholeIfThereIsRoom(t *testing.T) {
 // A run that prints for an hour, far more than there is room for: the log holds what it may, whole
 // lines only, and says how much it does not have.
 func TestOutputLog_Bounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		most := logRoom{burst: 256 << 10, rate: 1 << 10, again: 16 << 10}
 		l, b := newTestLog(slog.LevelInfo, most)

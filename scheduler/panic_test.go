@@ -22,6 +22,7 @@ func explode(context.Context, jobs.Run) error { panic("boom") }
 func TestScheduler_HandlerThatPanics(t *testing.T) {
 	for name, handler := range map[string]jobs.Handler{"explode": jobs.Func(explode), "rash": rash{}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				log := &logBuffer{}

@@ -56,6 +56,7 @@ func TestRoom_OnlyAWinKeepsAPlace(t *testing.T) {
 	} {
 		for _, owed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, owed %t", c.name, owed), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					f := newFleet(t)
 					j := job(t, "j", "0 12 * * *", f.handler(time.Second))
@@ -89,6 +90,7 @@ func TestRoom_OnlyAWinKeepsAPlace(t *testing.T) {
 // A tick waits for its lock, and when that is free a reload has moved its start ahead: it is early, and
 // takes no place from others until it is due.
 func TestRoom_AnEarlyTickHoldsNoPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Second))
@@ -125,6 +127,7 @@ func TestRoom_AnEarlyTickHoldsNoPlace(t *testing.T) {
 // Who has waited longest is next, however long the look takes whether its tick is still open, and
 // whoever comes in that moment.
 func TestRoom_FirstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)
@@ -159,6 +162,7 @@ func TestRoom_OwedTicksHaveTheirTurn(t *testing.T) {
 		{"waited for its lock", func(j *Job) { j.Overlap, j.Lock = OverlapQueue, "db" }, "01:00:00 succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				// Three jobs keep one place busy: each waits when the one before it ends.
@@ -186,6 +190,7 @@ func TestRoom_OwedTicksHaveTheirTurn(t *testing.T) {
 // A tick that is owed and waits for a place is looked at again when there is one: what another host has
 // done meanwhile takes none.
 func TestRoom_OwedTickThatIsPaidElsewhere(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		long := job(t, "long", "59 1 * * *", f.handler(10*time.Minute))
@@ -212,6 +217,7 @@ func TestRoom_OwedTickThatIsPaidElsewhere(t *testing.T) {
 
 // A claim that was refused, and whose place somebody else has meanwhile, waits behind him.
 func TestRoom_RefusedClaimsWaitInLine(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		spoilt := job(t, "spoilt", "1 0 * * *", f.handler(time.Second))

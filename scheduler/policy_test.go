@@ -14,6 +14,7 @@ func until(t *testing.T, clock string) {
 
 // Jobs that name one lock exclude each other; what is skipped says for whom.
 func TestPolicy_SharedLock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		long := job(t, "long", "30 5 * * * *", f.handler(140*time.Second))
@@ -47,6 +48,7 @@ func TestPolicy_SharedLock(t *testing.T) {
 // Runs of an "allow" job overlap, up to max_parallel, each under a lease of its own; one that is
 // lost takes no other with it.
 func TestPolicy_Allow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(150*time.Second))
@@ -90,6 +92,7 @@ func TestPolicy_Allow(t *testing.T) {
 
 // With a splay all hosts start a tick the same while later, and its name stays the nominal instant.
 func TestPolicy_Splay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))

@@ -15,6 +15,7 @@ import (
 // A tick that waits starts as soon as the lock is free; of several the newest waits, and the others
 // are skipped as superseded.
 func TestQueue_NewestWaitsAndStartsWhenTheLockIsFree(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handlers(210*time.Second+400*time.Millisecond, time.Second))
@@ -45,6 +46,7 @@ func TestQueue_NewestWaitsAndStartsWhenTheLockIsFree(t *testing.T) {
 
 // Without hints a waiting tick is found by polling.
 func TestQueue_WithoutHints(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.deaf(t)
@@ -68,6 +70,7 @@ func TestQueue_HostThatQueuedGoes(t *testing.T) {
 		"died":    func(h *host) { _ = h.client.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				f.deaf(t)
@@ -98,6 +101,7 @@ func TestQueue_HostThatQueuedGoes(t *testing.T) {
 
 // A waiting tick waits through a pause, and starts after it.
 func TestQueue_Pause(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)
@@ -128,6 +132,7 @@ func TestQueue_Pause(t *testing.T) {
 func TestReplace_EndsTheOlderRun(t *testing.T) {
 	for name, hints := range map[string]bool{"by a hint": true, "with the next renewal": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				if !hints {
@@ -159,6 +164,7 @@ func TestReplace_EndsTheOlderRun(t *testing.T) {
 
 // "replace" ends no other job's run: it waits for it.
 func TestReplace_WaitsForAnotherJob(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		other := job(t, "other", "30 1 * * * *", f.handler(2*time.Minute+400*time.Millisecond))
@@ -177,6 +183,7 @@ func TestReplace_WaitsForAnotherJob(t *testing.T) {
 
 // What waits shares a lock with what runs: the end of one job's run starts the other's tick.
 func TestQueue_SharedLock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		var table []Job

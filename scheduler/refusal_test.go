@@ -37,6 +37,7 @@ func (l *logBuffer) into(o *Options) { o.Logger = slog.New(slog.NewTextHandler(l
 // Redis answers and refuses over a tick (a password was changed), and is mended within the
 // start deadline: the tick runs. The refusal costs one line, not one a try or a tick.
 func TestRefusal_TickRunsWhenItIsMended(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "*/20 * * * * *", f.handler(time.Millisecond))
@@ -64,6 +65,7 @@ func TestRefusal_TickRunsWhenItIsMended(t *testing.T) {
 // A daemon that was killed and started again finds its own last heartbeat: no twin. One that
 // goes on beating is.
 func TestAlarm_TwinIsWhoeverGoesOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		beat := func() {
@@ -95,6 +97,7 @@ func (patient) Grace() time.Duration { return 45 * time.Second }
 
 // The drain waits as long as the handlers that run at that moment say that they need.
 func TestDrain_WaitsForTheGraceOfWhatRuns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", patient{jobs.Func(func(ctx context.Context, _ jobs.Run) error {

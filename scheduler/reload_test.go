@@ -12,6 +12,7 @@ import (
 
 // A reload of the same table every 10 s keeps every phase (Y03).
 func TestReload_KeepsPhases(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		table := []Job{
@@ -36,6 +37,7 @@ func TestReload_KeepsPhases(t *testing.T) {
 
 // A reload 200 ms before the tick of 200 jobs skips none and doubles none (L22).
 func TestReload_JustBeforeATick(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		var table []Job
@@ -64,6 +66,7 @@ func TestReload_JustBeforeATick(t *testing.T) {
 
 // A running run is not touched, also if its job is gone; a new job is due from now on.
 func TestReload_RunsGoOnAndNewJobsStartFromNow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		old := job(t, "old", "* * * * *", f.handler(30*time.Second))
@@ -96,6 +99,7 @@ func TestReload_RunsGoOnAndNewJobsStartFromNow(t *testing.T) {
 // An edited schedule is a new one: its ticks before the edit are not due, so they neither run
 // nor count as missed.
 func TestReload_EditedScheduleLooksForward(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "10 * * * *", f.handler(time.Second))
@@ -120,6 +124,7 @@ func TestReload_EditedScheduleLooksForward(t *testing.T) {
 }
 
 func TestReload_BadTableChangesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))
@@ -142,6 +147,7 @@ func TestReload_BadTableChangesNothing(t *testing.T) {
 // Two hosts with different schedules of a job, in a rolling deploy, neither run a tick twice
 // nor run one for the past.
 func TestReload_RollingDeployOfAnEditedSchedule(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		old := job(t, "j", "*/2 * * * *", f.handler(time.Second))

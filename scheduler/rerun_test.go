@@ -32,6 +32,7 @@ func TestRerun_HolderDies(t *testing.T) {
 		{"all that guard it die too", 6, 5, false, 10 * time.Second, 20 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				if c.deaf {
@@ -73,6 +74,7 @@ func TestRerun_HolderDies(t *testing.T) {
 
 // The rerun's host dies too: that was the last of it.
 func TestRerun_Once(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handler(time.Hour))
@@ -98,6 +100,7 @@ func TestRerun_Once(t *testing.T) {
 
 // A run that its daemon interrupted to stop counts as crashed; nobody waits for a lease to end.
 func TestRerun_Interrupted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handlers(time.Hour, time.Second))
@@ -125,6 +128,7 @@ func TestRerun_Interrupted(t *testing.T) {
 func TestRerun_AfterALostLease(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("hosts %d", n), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "j", "1 0 * * *", f.handlers(time.Hour, time.Second))
@@ -148,6 +152,7 @@ func TestRerun_AfterALostLease(t *testing.T) {
 
 // The only host is killed and started again: it finds what it left.
 func TestRerun_AfterARestartOfTheFleet(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handlers(time.Hour, time.Second))
@@ -168,6 +173,7 @@ func (h *host) dieAt(t *testing.T, clock string) {
 // Redis is away for longer than a lease, and the run ends well meanwhile: its outcome comes
 // before anybody runs the tick again.
 func TestRerun_WaitsForALiveHoldersOutcome(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handler(65*time.Second))
@@ -193,6 +199,7 @@ func TestRerun_WaitsForALiveHoldersOutcome(t *testing.T) {
 // A run has ended well, and Redis does not take its outcome while the lease ends: its own host knows
 // better than to run the tick again.
 func TestRerun_NotWhileTheOutcomeIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)
@@ -229,6 +236,7 @@ func (l leftBehind) Left() []KeptOutcome { return l }
 
 // The same of an outcome that the daemon before this one has left on this host's disk.
 func TestRerun_NotWhileAKeptOutcomeIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handler(65*time.Second))
@@ -268,6 +276,7 @@ func TestRerun_NotWhileAKeptOutcomeIsOnItsWay(t *testing.T) {
 
 // A newer tick that wins first supersedes the rerun, and that is recorded.
 func TestRerun_SupersededByANewerTick(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "*/5 * * * * *", f.handlers(time.Hour, time.Second))
@@ -299,6 +308,7 @@ func TestRerun_SupersededByANewerTick(t *testing.T) {
 
 // A failed run is no crash, and neither is one that a person cancelled.
 func TestRerun_NotAfterAnOutcome(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "1 0 * * *", f.handler(time.Hour))

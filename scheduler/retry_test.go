@@ -43,6 +43,7 @@ func failing(d time.Duration, failures int) (h jobs.Handler, told func() []jobs.
 // Attempts are one run: one tick, one entry, one token, under a lease that is renewed all the while.
 // A tick that comes due meanwhile finds the lock held.
 func TestScheduler_AttemptsAreOneRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		h, told := failing(25*time.Second, 2) // a lease lives 10 s
@@ -73,6 +74,7 @@ func TestScheduler_TimeoutIsOfAllAttempts(t *testing.T) {
 		"in a wait":     {Retries: 1, Backoff: 1 << 62},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				var told func() []jobs.Run
@@ -97,6 +99,7 @@ func TestScheduler_TimeoutIsOfAllAttempts(t *testing.T) {
 
 // A handler can tell a run that somebody asked for from that of a tick.
 func TestScheduler_ManualRunsAreToldSo(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.start("h0", nil, job(t, "j", "* * * * *", f.handler(time.Second)))

@@ -39,6 +39,7 @@ func (f *fleet) together(table []Job) (most int) {
 // Ten jobs due at once, of 20 s each, on two hosts with two places each: four run at once, four when
 // those have ended, and for two there is no place before their deadline of 30 s.
 func TestRoom_TicksWaitForAPlaceUntilTheirDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.dial = redistest.PipeProxy(t, f.redis.Dial).Dial
@@ -91,6 +92,7 @@ func TestRoom_TicksWaitForAPlaceUntilTheirDeadline(t *testing.T) {
 
 // A full host looks, one read an instant, what the others have taken, and claims the rest.
 func TestRoom_WaitingCostsNoClaims(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		proxy := redistest.PipeProxy(t, f.redis.Dial)
@@ -118,6 +120,7 @@ func TestRoom_WaitingCostsNoClaims(t *testing.T) {
 
 // A host with places takes what a full one leaves; that one does not slow it down by more than its turn.
 func TestRoom_AFullHostLeavesTicksToOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.dial = redistest.PipeProxy(t, f.redis.Dial).Dial // for its buffer: these pipelines are long
@@ -155,6 +158,7 @@ func TestRoom_RunsByHandWaitToo(t *testing.T) {
 		{"none is", 30 * time.Second, "skipped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				long := job(t, "long", "1 0 * * *", f.handler(c.busy))
@@ -180,6 +184,7 @@ func TestRoom_RunsByHandWaitToo(t *testing.T) {
 
 // What found no place in time is caught up when there is one, if the job wants that.
 func TestRoom_MisfireOnceRunsLater(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		long := job(t, "long", "1 0 * * *", f.handler(20*time.Minute))
@@ -197,6 +202,7 @@ func TestRoom_MisfireOnceRunsLater(t *testing.T) {
 
 // A claim that Redis refuses for long takes no place from others meanwhile.
 func TestRoom_ARefusedClaimHoldsNoPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		spoilt := job(t, "a-spoilt", "* * * * *", f.handler(time.Second))
@@ -213,6 +219,7 @@ func TestRoom_ARefusedClaimHoldsNoPlace(t *testing.T) {
 
 // A run that ends frees its place, however it ends.
 func TestRoom_EveryEndFreesThePlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handlers(time.Hour, time.Hour, time.Hour, time.Second))

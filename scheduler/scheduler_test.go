@@ -13,6 +13,7 @@ import (
 )
 
 func TestScheduler_OneRunATick(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "beat", "* * * * * *", f.handler(time.Millisecond))
@@ -37,6 +38,7 @@ func TestScheduler_OneRunATick(t *testing.T) {
 }
 
 func TestScheduler_OverlapSkipsAndRecords(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "long", "* * * * *", f.handler(90*time.Second))
@@ -62,6 +64,7 @@ func TestScheduler_OverlapSkipsAndRecords(t *testing.T) {
 }
 
 func TestScheduler_TimeoutEndsTheRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "slow", "* * * * *", f.handler(time.Hour))
@@ -77,6 +80,7 @@ func TestScheduler_TimeoutEndsTheRun(t *testing.T) {
 
 // A lock that is deleted under a run ends it at the next renewal, as lost.
 func TestScheduler_LostLeaseEndsTheRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "* * * * *", f.handler(time.Hour))
@@ -102,6 +106,7 @@ func TestScheduler_LostLeaseEndsTheRun(t *testing.T) {
 
 // Renewals that fail end the run in time, and neither the daemon nor the next ticks.
 func TestScheduler_RedisAwayUnderARun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		told := make(chan time.Time, 1)
@@ -132,6 +137,7 @@ func TestScheduler_RedisAwayUnderARun(t *testing.T) {
 }
 
 func TestScheduler_DrainLetsRunsFinish(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "* * * * *", f.handler(20*time.Second))
@@ -153,6 +159,7 @@ func TestScheduler_DrainLetsRunsFinish(t *testing.T) {
 }
 
 func TestScheduler_DrainInterruptsWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "* * * * *", f.handler(time.Hour))
@@ -173,6 +180,7 @@ func TestScheduler_DrainInterruptsWhenItsTimeIsOver(t *testing.T) {
 // Who is told twice to stop says so of every run: the drain time was not over. Many runs, for whichever of the
 // two reasons came first would count.
 func TestScheduler_KilledWhileItDrains(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		var table []Job
@@ -197,6 +205,7 @@ func TestScheduler_KilledWhileItDrains(t *testing.T) {
 // A Go handler that ignores its end: the run is lost at once, its job stays closed on that
 // host, and stopping does not wait for it (E26).
 func TestScheduler_HandlerThatIgnoresItsEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		var calls atomic.Int32
@@ -229,6 +238,7 @@ func TestScheduler_HandlerThatIgnoresItsEnd(t *testing.T) {
 
 // A tick is never run because its schedule was just written.
 func TestScheduler_NewJobDoesNotRunRetroactively(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "hourly", "0 * * * *", f.handler(time.Second))
@@ -244,6 +254,7 @@ func TestScheduler_NewJobDoesNotRunRetroactively(t *testing.T) {
 
 // A fleet that was away over a tick runs it when it is back within the start deadline.
 func TestScheduler_TickWithinDeadlineRunsAfterRestart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "hourly", "0 * * * *", f.handler(time.Second))
@@ -265,6 +276,7 @@ func TestScheduler_TickWithinDeadlineRunsAfterRestart(t *testing.T) {
 
 // All hosts away for 101 minutes (C04): what passed is one range, and nothing is caught up.
 func TestScheduler_LongOutageIsOneRange(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "minutely", "* * * * *", f.handler(time.Second))
@@ -293,6 +305,7 @@ func TestScheduler_LongOutageIsOneRange(t *testing.T) {
 }
 
 func TestScheduler_ManualRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "work", "0 0 1 1 *", f.handler(10*time.Second))
@@ -343,6 +356,7 @@ func TestScheduler_MissedTickIsRecordedAtOnce(t *testing.T) {
 	}
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "hourly", "0 * * * *", f.handler(time.Second))

@@ -11,6 +11,7 @@ import (
 // A pause of a job that runs on every host holds wherever the job is, or comes to be, while it lasts, and
 // each host's own record has the ticks that it missed and those that were skipped.
 func TestScope_PauseOnEveryHost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		own := job(t, "own", "* * * * *", f.handler(time.Second))
@@ -56,6 +57,7 @@ func TestScope_PauseOnEveryHost(t *testing.T) {
 
 // Redis forgets everything under such a pause, and is told of it again.
 func TestScope_PauseOnEveryHostSurvivesAFlush(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		own := job(t, "own", "* * * * *", f.handler(time.Second))
@@ -78,6 +80,7 @@ func TestScope_PauseOnEveryHostSurvivesAFlush(t *testing.T) {
 
 // Its record is kept as long as the job is in a table, or a pause until it is resumed would end by itself.
 func TestScope_PauseOnEveryHostIsTouched(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		own := job(t, "own", "0 0 1 * *", f.handler(time.Second))

@@ -119,6 +119,7 @@ func (f *realFleet) table(n int) []Job {
 // Three hosts at −2 s, 0 and +2 s, and a job of a millisecond: a lock that is held only while
 // a job runs would let each of them run each tick (L01).
 func TestSkew_ThreeHosts(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	f := &realFleet{t: t, server: redistest.Server(t)}
 	table := f.table(1)
 	ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)

@@ -18,6 +18,7 @@ var tester = ledger.By{Who: "test", Why: "maintenance"}
 func TestSteer_PauseAndResume(t *testing.T) {
 	for _, c := range []struct{ name, what string }{{"one job", "j"}, {"the fleet", ledger.AllJobs}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				j := job(t, "j", "* * * * *", f.handler(time.Second))
@@ -54,6 +55,7 @@ func TestSteer_PauseAndResume(t *testing.T) {
 }
 
 func TestSteer_PauseEndsByItself(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))
@@ -72,6 +74,7 @@ func TestSteer_PauseEndsByItself(t *testing.T) {
 
 // A drained host claims nothing, over a restart too; the others do its work.
 func TestSteer_DrainedHostClaimsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * * *", f.handler(time.Millisecond))
@@ -112,6 +115,7 @@ func TestSteer_DrainedHostClaimsNothing(t *testing.T) {
 
 // What became due while the only host was drained still runs within its start deadline.
 func TestSteer_UndrainedWithinTheDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "0 * * * *", f.handler(time.Second))
@@ -132,6 +136,7 @@ func TestSteer_UndrainedWithinTheDeadline(t *testing.T) {
 
 // A cancelled run ends within a second wherever it is, and says who cancelled it.
 func TestSteer_Cancel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Hour))
@@ -158,6 +163,7 @@ func TestSteer_Cancel(t *testing.T) {
 // FLUSHALL: a pause and a drain are written back from what the daemons know, no decided tick
 // runs again, and tokens go on rising.
 func TestMemory_FlushedRedisIsToldAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * * *", f.handler(time.Millisecond))
@@ -219,6 +225,7 @@ func TestMemory_FlushedRedisIsToldAgain(t *testing.T) {
 // Redis is empty and its clock is behind: requests have smaller ids than those of before, and are
 // taken all the same.
 func TestMemory_RequestsToAServerThatIsBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		off := f.redisClock()
@@ -243,6 +250,7 @@ func TestMemory_RequestsToAServerThatIsBehind(t *testing.T) {
 
 // What is to be written back is refused: that is said once, and all else is written back.
 func TestMemory_RestoreThatIsRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		log := &logBuffer{}

@@ -48,6 +48,7 @@ func (f *fleet) ticks(job string) map[time.Time]int {
 // Redis' clock wavers by two seconds every five minutes for an hour: sixty runs, each of a
 // minute of its own (C08).
 func TestStep_SmallStepsOfRedis(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		off := f.redisClock()
@@ -75,6 +76,7 @@ func TestStep_SmallStepsOfRedis(t *testing.T) {
 // Redis' clock runs ahead by two hours, a tick runs there, and the clock is set right: the job
 // waits for a reset, says so, and runs at the next minute after that. Nothing runs twice (C01).
 func TestStep_RedisAheadAndBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		off := f.redisClock()
@@ -141,6 +143,7 @@ func TestStep_StartedWhileRedisRanAhead(t *testing.T) {
 // A host sleeps for ten minutes under a run: when it wakes up the lease is gone, and it knows,
 // although its monotonic clock stood still. The next tick is not late by the sleep (C03).
 func TestStep_HostSleeps(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		off := f.redisClock()

@@ -31,6 +31,7 @@ func TestCountTicks_IsBounded(t *testing.T) {
 
 // Ticks that nobody ran are told of by the host that recorded them, once, and by no other.
 func TestUnrun_IsToldOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		j := job(t, "j", "* * * * *", f.handler(time.Second))

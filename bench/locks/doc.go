@@ -2,6 +2,5 @@
 // redsync and rueidislock, on the same server and in the same run. It has benchmarks only.
 //
 //	BenchmarkAcquireRelease   a lock that nobody else wants, against two bare EVALSHA of the same scripts
-//	BenchmarkRenew            1,000 leases that are due at once
 //	BenchmarkHandOver         from a release until the one who waits has the lock
 package locks

@@ -204,6 +204,6 @@ var guards = []guard{
 	{"release compares the token", "lease", "local function lease_release(lock, token)\n  local v = redis.pcall('GET', lock)\n  if type(v) ~= 'string' or string.sub(v, 1, #token + 1) ~= token .. '|' then", "local function lease_release(lock, token)\n  local v = redis.pcall('GET', lock)\n  if type(v) ~= 'string' then", "queue 0"},
 	{"tokens rise", "lease", "math.max(stored + 1, us, floor + 1)", "math.floor(us / 60000000) * 60000000", "skip 0"},
 	{"a lost counter is taken over by the clock", "lease", "math.max(stored + 1, us, floor + 1)", "math.max(stored + 1, floor + 1)", "skip 3"},
-	{"a renewal is good for the whole lease", "lease", "  return ttl ~= nil and redis.call('PEXPIRE', lock, ms(ttl)) == 1", "  return true", "skip 0"},
+	{"a renewal is good for the whole lease", "lease", "  return length ~= nil and redis.call('PEXPIRE', lock, length) == 1", "  return true", "skip 0"},
 	{"a grant made again is good for the whole lease", "claim", "  redis.call('PEXPIRE', lock, int(ttl))\n  return won(held.fence, mine or {})", "  return won(held.fence, mine or {})", "replace 44"},
 }

@@ -127,6 +127,7 @@ func endings(t *testing.T, dir string) []ending {
 // Whatever a command comes to is in the ledger with its own outcome, code and reason; nothing of it lives
 // on, and its lock is free again. Cases E02, E04, E05, E10, E12, E13, E17, E20 and E21.
 func TestFleet_Endings(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	f.host = "max_runs = 100\n"
@@ -280,6 +281,7 @@ func (f *fleet) watchLock(name string) (seen func() (values []string, least time
 
 // Case E13: a job that cannot start holds no lock, and each of its ticks is tried anew.
 func TestFleet_StartFailuresAreTriedAgain(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	dir := filepath.Join(f.dir, "later")
@@ -315,6 +317,7 @@ func TestFleet_StartFailuresAreTriedAgain(t *testing.T) {
 // Case E23: what jobs print at once is in the log line by line, none mixed with another, each with its
 // job and run.
 func TestFleet_LinesOfManyRuns(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	names := []string{"a", "b", "c"}

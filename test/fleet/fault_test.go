@@ -21,6 +21,7 @@ func claims(args []string) bool {
 
 // A claim whose reply is dropped: the same host asks again and runs the tick, once.
 func TestFleet_ClaimWithoutReply(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	p := redistest.Proxy(t, s.Addr())
 	f := newFleet(t, s.Client())
@@ -64,6 +65,7 @@ func TestFleet_ClaimWithoutReply(t *testing.T) {
 // Redis is frozen under a run: every process of the run is dead before the lease could end,
 // the daemon lives, and goes on when Redis does.
 func TestFleet_RedisFrozenUnderARun(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	pulse := filepath.Join(f.dir, "pulse")

@@ -103,6 +103,7 @@ func (f *fleet) trigger(job string) (entry ledger.Entry) {
 
 // A run whose lease is lost is not written for, though its processes may still live for the loss grace.
 func TestFleet_FenceWithoutALease(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	bin, err := rota()
 	if err != nil {
 		t.Fatal(err)

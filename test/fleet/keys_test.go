@@ -16,6 +16,7 @@ import (
 // within a renewal and the loss grace, it is recorded as lost, the old holder does not make the
 // key again, and the next tick runs under a larger token.
 func TestFleet_LockTakenAwayUnderARun(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	for _, c := range []struct {
 		name string
 		do   []any // a Redis command; LOCK stands for the key
@@ -93,6 +94,7 @@ while :; do date +%%s%%N >> %s; sleep 0.02; done'''
 // The counter of a lock is deleted, spoilt, or of another type. Deleted, the clock takes over;
 // else nothing runs until somebody has removed it, and the log says which key. Tokens rise.
 func TestFleet_FenceTakenAway(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	table := fmt.Sprintf("[jobs.work]\nschedule = \"* * * * * *\"\nshell = '%s'\n", f.markCommand())

@@ -97,6 +97,7 @@ func awaitWriters(t *testing.T, path string) {
 
 // Whatever becomes of rota lock, nothing of its command lives when the next one has the lock.
 func TestFleet_LockCommandIsDeadBeforeTheNextHolder(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	for name, c := range map[string]struct {
 		make func(l *locked, s *redistest.ServerProc)
 		code int // of rota lock; -1: it is dead by then
@@ -146,6 +147,7 @@ func TestFleet_LockCommandIsDeadBeforeTheNextHolder(t *testing.T) {
 
 // What a command leaves behind is ended with it, before the lock is released.
 func TestFleet_LockIsReleasedWhenAllAreGone(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	pidFile := filepath.Join(f.dir, "pid")
@@ -172,6 +174,7 @@ func TestFleet_LockIsReleasedWhenAllAreGone(t *testing.T) {
 
 // While Redis is away the lease cannot be renewed: the command is ended in time, and nobody is told anything else.
 func TestFleet_LockIsLostWhileRedisIsAway(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	trace := filepath.Join(f.dir, "trace")

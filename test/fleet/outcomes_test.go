@@ -120,6 +120,7 @@ const longLease = "[lease]\nttl = \"30s\"\nrenew_every = \"1s\"\nloss_grace = \"
 // Redis stops under three runs, they end, and so does their daemon. Another one on the same folder,
 // under another name and without these jobs, delivers how they ended when Redis is back.
 func TestFleet_OutcomesOverARestart(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			s := redistest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -170,6 +171,7 @@ func TestFleet_OutcomesOverARestart(t *testing.T) {
 // The disk of the state folder is full, or cannot be written any more, when outcomes should go there:
 // the daemon says so in one line, goes on, and delivers them from memory.
 func TestFleet_OutcomesWithoutADisk(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("needs root, to mount a small disk")
 	}

@@ -17,6 +17,7 @@ import (
 // The daemon of a run is killed with SIGKILL: another host runs the tick again when the lease has
 // ended, within ttl + 1 s, once, under a larger token; and the tick after it runs as ever.
 func TestFleet_RerunAfterAKill(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	once := filepath.Join(f.dir, "once")
@@ -85,6 +86,7 @@ exec sleep 60'''
 // runs on every host: never more than two at once on a host, by the jobs' own word, and nothing is
 // left out.
 func TestFleet_PlacesAndEveryHost(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	f.host = "max_runs = 2\n"

@@ -95,6 +95,7 @@ func (h *hookServer) of(job string) []hook {
 // got what there was to be sent, under a lock that was held, and no request of Rota's own making. Cases W01,
 // W03, W04 and W05.
 func TestFleet_Requests(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	f.host = "max_runs = 100\n"

@@ -12,6 +12,7 @@ import (
 // Three daemons are restarted one after the other under ten jobs of every second: no tick is
 // missed, none runs twice, and every daemon drains with exit 0.
 func TestFleet_RollingRestart(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	var table strings.Builder

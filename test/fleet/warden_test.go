@@ -134,6 +134,7 @@ func (f *fleet) nextRun(pulse string, first mark, after time.Time) mark {
 // A daemon that is stopped under its run: the warden ends the run before the lease can pass on, the
 // other host runs the next tick, and the stopped one goes on where it was when it wakes.
 func TestFleet_DaemonStopped(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	pulse := filepath.Join(f.dir, "pulse")
@@ -175,6 +176,7 @@ func TestFleet_DaemonStopped(t *testing.T) {
 
 // A daemon that is killed: its runs die with it, whole, and so does its warden.
 func TestFleet_DaemonKilledUnderARun(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := redistest.Server(t)
 	f := newFleet(t, s.Client())
 	pulse := filepath.Join(f.dir, "pulse")
@@ -214,6 +216,7 @@ func TestFleet_DaemonKilledUnderARun(t *testing.T) {
 // A warden that is killed, or stopped: its daemon ends the runs, as lost, says so, and has another one
 // at once, so that the next tick runs on the same host.
 func TestFleet_WardenLost(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	for _, c := range []struct {
 		name   string
 		signal syscall.Signal
