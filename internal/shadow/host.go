@@ -28,11 +28,11 @@ func (h *host) close() {
 }
 
 // newHost makes a host by the config, as the daemon does.
-func (r *race) newHost(name string, logger *slog.Logger) (*host, error) {
+func (r *race) newHost(ctx context.Context, name string, logger *slog.Logger) (*host, error) {
 	c := r.opt.Config
 	h := &host{}
 	opt := scheduler.Options{
-		Jobs: r.table(name), Table: c.TableHash(),
+		Jobs: r.table(ctx, name), Table: c.TableHash(),
 		Namespace: c.Namespace, Host: name, Labels: c.Host.Labels, Version: r.opt.Version, Config: c.Path,
 		TTL: c.Lease.TTL, RenewEvery: c.Lease.RenewEvery, LossGrace: c.Lease.LossGrace,
 		FailFast: c.Lease.OnRenewError == "cancel", OpTimeout: c.Redis.OpTimeout,
@@ -66,8 +66,8 @@ func (r *race) newHost(name string, logger *slog.Logger) (*host, error) {
 }
 
 // table is the config's, with waits for handlers.
-func (r *race) table(host string) []scheduler.Job {
-	table := r.opt.Config.Table(context.Background(), nil)
+func (r *race) table(ctx context.Context, host string) []scheduler.Job {
+	table := r.opt.Config.Table(ctx, nil)
 	for i := range table {
 		table[i].Handler = wait{host: host, lasts: r.holds[table[i].Name].Length, collector: r.collector}
 	}

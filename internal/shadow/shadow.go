@@ -234,7 +234,7 @@ func (r *race) run(ctx context.Context) (*Report, error) {
 	}()
 	logger := quieted(r.opt.Logger)
 	for _, name := range r.names {
-		h, err := r.newHost(name, logger)
+		h, err := r.newHost(ctx, name, logger)
 		if err != nil {
 			return nil, err
 		}

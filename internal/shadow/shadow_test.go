@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -366,6 +368,41 @@ func TestRun_NeedsRedisToBegin(t *testing.T) {
 	s.Do("ACL", "SETUSER", "default", "resetkeys", "~{rota}:*")
 	if _, err := Run(t.Context(), Options{Config: c}); err == nil || errors.Is(err, locking.ErrUnavailable) {
 		t.Errorf("Run without a right to the shadow's keys = %v, want a refusal", err)
+	}
+}
+
+// The user of docs/deployments.md, with what it says there of a dry run, is enough.
+func TestRun_AsAnACLUser(t *testing.T) {
+	page, err := os.ReadFile("../../docs/deployments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile("(?m)^ACL SETUSER rota on .*$").FindString(string(page))
+	more := regexp.MustCompile("(?m)^\\| `rota run --dry-run` \\| `(.*)` \\|$").FindStringSubmatch(string(page))
+	if line == "" || more == nil {
+		t.Fatal("docs/deployments.md has no line for a user, or none for a dry run's")
+	}
+	s := redistest.Server(t)
+	var do []any
+	for word := range strings.FieldsSeq(strings.Replace(line, ">SECRET", ">secret", 1) + " " + more[1]) {
+		do = append(do, word)
+	}
+	s.Do(do...)
+	c := onServer(t, s, "a", beat)
+	c.Redis.Username, c.Redis.Password = "rota", config.NewSecret("secret")
+	d := start(t, Options{Config: c, Hosts: 2})
+	d.await("wins", func() bool { return len(d.seen("beat", EventWon)) > 1 })
+	d.end()
+	if denied := s.Do("ACL", "LOG"); fmt.Sprint(denied) != "[]" {
+		t.Errorf("Redis denied the user something: %v", denied)
+	}
+}
+
+func TestStartGap(t *testing.T) {
+	for jobs, want := range map[int]time.Duration{0: 0, 10: 3 * time.Millisecond, 1000: 300 * time.Millisecond} {
+		if got := startGap(jobs); got != want {
+			t.Errorf("startGap(%d) = %s, want %s", jobs, got, want)
+		}
 	}
 }
 

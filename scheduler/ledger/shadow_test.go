@@ -23,7 +23,7 @@ func TestLedger_ShadowIsBesideTheFleet(t *testing.T) {
 		t.led = shadow
 		year := func(c *Claim) { c.Expire, c.Table = 365*24*time.Hour, "tb" }
 		t.end(t.win(t.claim(0, year)), "failed")
-		g := t.win(t.claim(-1, year, func(c *Claim) { c.Tick = c.Tick.Add(30 * time.Second); c.Since = c.Tick.Add(-time.Hour); c.Job = "other"; c.Lock = "other" }))
+		g := t.win(t.claim(-1, year, func(c *Claim) { c.Job, c.Lock, c.Since = "other", "other", c.Tick.Add(-time.Hour) }))
 		if err := shadow.Abandon(t.ctx(), &g.Claim, "test"); err != nil {
 			t.Fatal(err)
 		}
