@@ -15,6 +15,7 @@
 //	    internal/redischeck   asks a Redis what would hurt later
 //	    internal/outcomes     keeps outcomes on disk while Redis is away
 //	    internal/socket       answers a run that has a value fenced
+//	  internal/shadow         a dry run: races for every tick beside the fleet, and runs nothing
 //	      locking/fence       refuses the writes of holders that were overtaken
 //	  internal/preview        replays a table offline, over a virtual fleet
 //	    scheduler             when and who: the race, what was won, the policies
