@@ -52,18 +52,14 @@ func (a *app) printRedis(cfg *config.Config, r *redischeck.Report) error {
 	if what == "" {
 		what = "redis"
 	}
+	pings := ""
 	if r.Pings > 0 {
-		what += fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", r.P50MS, r.P99MS)
+		pings = fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, ", r.P50MS, r.P99MS)
 	}
-	if _, err := fmt.Fprintf(a.stdout, "redis at %s: %s, %s\n", cfg.Redis.Where(), plain(what), clockAgainst(r.ClockOffsetMS)); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "redis at %s: %s\n  %s%s\n", cfg.Redis.Where(), plain(what), pings, clockAgainst(r.ClockOffsetMS)); err != nil {
 		return err
 	}
-	t := newTable(false, "")
-	for _, f := range r.Findings {
-		t.row(string(f.Level), f.Check, f.Problem)
-		t.row("", "", "→ "+f.Remedy)
-	}
-	if _, err := t.WriteTo(a.stdout); err != nil {
+	if _, err := findingsTable(r.Findings).WriteTo(a.stdout); err != nil {
 		return err
 	}
 	said := make([]string, 0, 3)
@@ -80,6 +76,31 @@ func (a *app) printRedis(cfg *config.Config, r *redischeck.Report) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "ok: redis: %s\n", strings.Join(said, ", "))
 	return err
+}
+
+// findingsTable has what was found in lines that a terminal does not break.
+func findingsTable(findings []redischeck.Finding) *table {
+	level, check := 0, 0
+	for _, f := range findings {
+		level, check = max(level, len(f.Level)), max(check, len(f.Check))
+	}
+	room := proseWidth - level - check - 2*gap
+	t := newTable(false, "")
+	for _, f := range findings {
+		for i, line := range wrap(plain(f.Problem), room) {
+			if i == 0 {
+				t.row(string(f.Level), f.Check, line)
+			} else {
+				t.row("", "", line)
+			}
+		}
+		arrow := "→ "
+		for _, line := range wrap(plain(f.Remedy), room-len("  ")) {
+			t.row("", "", arrow+line)
+			arrow = "  "
+		}
+	}
+	return t
 }
 
 // clockAgainst says how far this host's clock is from the server's.

@@ -33,7 +33,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2  // wrong usage, invalid config
 	exitStale       = 3  // a fencing token was refused
-	exitUnreachable = 69 // Redis cannot be reached (EX_UNAVAILABLE of sysexits.h)
+	exitUnreachable = 69 // Redis cannot be reached, or not be used now (EX_UNAVAILABLE of sysexits.h)
 	exitHeld        = 75 // the lock is held by another (EX_TEMPFAIL)
 	exitLost        = 79 // the lease was lost
 )
@@ -76,8 +76,9 @@ Identical daemons run on many hosts with the same table of jobs. For each tick t
 one lease in Redis; one host wins, runs the job, and hands it a fencing token.
 
 Exit codes: 0 done; 1 failed, also when Redis refuses the login or a command; 2 wrong usage or
-invalid config; 3 stale fencing token; 69 Redis unreachable; 75 the lock is held by another; 79 the
-lease is lost. Answers go to standard output, everything else to standard error. NO_COLOR is honoured.`,
+invalid config; 3 stale fencing token; 69 Redis unreachable, or not ready: it loads its data, is
+read only, has no memory left; 75 the lock is held by another; 79 the lease is lost. Answers go to
+standard output, everything else to standard error. NO_COLOR is honoured.`,
 		Example: `  rota demo
   rota check -c rota.toml && rota run -c rota.toml
   rota status --watch`,

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"rota/internal/config"
+	"rota/jobs"
 	"rota/locking"
 	"rota/scheduler"
 )
@@ -52,6 +54,29 @@ func TestLockTimes_NameTheShortest(t *testing.T) {
 	}
 	if _, err := lockTimes(c, (least - time.Millisecond).String()); err == nil {
 		t.Errorf("lockTimes takes 1ms less than what it says is the smallest, %s", least)
+	}
+}
+
+// What became of a lease is told once, and in words.
+func TestHold_SaysHowTheLeaseWasLost(t *testing.T) {
+	code := 143
+	result := jobs.Result{Outcome: jobs.Lost, ExitCode: &code}
+	trouble := errors.New("redis does not answer")
+	for _, c := range []struct {
+		name          string
+		over, trouble error
+		want          string
+	}{
+		{"a renewal failed last", &locking.LossError{Name: "db", Reason: locking.ReasonDeadline, Err: trouble}, nil, "db: the lease was lost: it could not be renewed in time: said"},
+		{"none came back", &locking.LossError{Name: "db", Reason: locking.ReasonDeadline}, nil, "db: the lease was lost: it could not be renewed in time; this process may have been stopped"},
+		{"the warden was first", nil, trouble, "db: the lease was lost: it could not be renewed in time: said"},
+		{"it was the warden alone", nil, nil, "db: the lease was lost: it could not be renewed in time; this process may have been stopped"},
+	} {
+		h := &hold{over: c.over, trouble: c.trouble}
+		e, ok := errors.AsType[*exitError](h.lost("db", result, nil, func(error) string { return "said" }))
+		if !ok || e.code != exitLost || e.text != c.want {
+			t.Errorf("%s: got %+v, want %q", c.name, e, c.want)
+		}
 	}
 }
 

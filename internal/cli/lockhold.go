@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"rota/internal/config"
@@ -65,6 +67,7 @@ func lockTimes(c *config.Config, flag string) (leaseTimes, error) {
 type hold struct {
 	times    leaseTimes
 	failFast bool
+	note     func(string) // says something to who sits at the terminal
 
 	deadlines jobs.Deadlines
 	renewed   chan struct{} // one that waits is enough
@@ -145,9 +148,15 @@ func (h *hold) run(locker *locking.Locker, lease *locking.Lease, signals <-chan 
 	defer end(nil)
 	passed, kill := make(chan os.Signal, 1), make(chan struct{})
 	c.Signals, r.Kill, r.Deadlines = passed, kill, &h.deadlines
+	// Stopped by ^Z this process would renew no lease, and the command would die of that.
+	stops := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGTSTP) {
+		signal.Notify(stops, syscall.SIGTSTP)
+		defer signal.Stop(stops)
+	}
 	gone := make(chan struct{})
 	var work sync.WaitGroup
-	work.Go(func() { h.watch(gone, signals, passed, kill, end) })
+	work.Go(func() { h.watch(gone, signals, stops, passed, kill, end) })
 	work.Go(func() { h.ask(ctx, gone, end) })
 	result := c.Run(ctx, r)
 	close(gone)
@@ -157,7 +166,7 @@ func (h *hold) run(locker *locking.Locker, lease *locking.Lease, signals <-chan 
 }
 
 // watch passes the first signal on, has the second one kill, and looks after the lease.
-func (h *hold) watch(gone <-chan struct{}, signals <-chan os.Signal, passed chan<- os.Signal, kill chan<- struct{}, end context.CancelCauseFunc) {
+func (h *hold) watch(gone <-chan struct{}, signals, stops <-chan os.Signal, passed chan<- os.Signal, kill chan<- struct{}, end context.CancelCauseFunc) {
 	lost := h.lease.Done()
 	for heard := 0; ; {
 		select {
@@ -173,6 +182,9 @@ func (h *hold) watch(gone <-chan struct{}, signals <-chan os.Signal, passed chan
 				h.mu.Unlock()
 				close(kill)
 			}
+			continue
+		case <-stops:
+			h.note("not stopped: the command goes on while the lease is renewed, and ^C ends it")
 			continue
 		case err := <-h.failed:
 			h.lose(fmt.Errorf("a renewal failed: %w", err))
@@ -206,8 +218,8 @@ func (h *hold) ask(ctx context.Context, gone <-chan struct{}, end context.Cancel
 }
 
 // lost tells whether the command was ended for the sake of the lease, or has gone on without one; nil if
-// neither. The release is the last word about that.
-func (h *hold) lost(name string, r jobs.Result, released error) error {
+// neither. The release is the last word about that. Cause puts the failure of a call to Redis into words.
+func (h *hold) lost(name string, r jobs.Result, released error, cause func(error) string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	const lost = "the lease was lost: "
@@ -219,15 +231,41 @@ func (h *hold) lost(name string, r jobs.Result, released error) error {
 	case !late && (r.Outcome != jobs.Lost || h.killed && h.over == nil):
 		return nil
 	case loss != nil && loss.Reason == locking.ReasonRefused:
-		text = lost + "Redis does not have it any more"
+		text = lost + h.instead()
+	case loss != nil && loss.Reason == locking.ReasonDeadline:
+		text = lost + overdue(loss.Err, cause)
 	case late || h.over != nil:
 		text = lost + cmp.Or(h.over, released).Error()
 	case r.ExitCode == nil:
 		text = r.Reason // it was about to end before the start, or the warden was lost
-	case h.trouble != nil:
-		text = lost + "it was not renewed in time: " + h.trouble.Error()
 	default:
-		text = lost + "it was not renewed in time"
+		text = lost + overdue(h.trouble, cause)
 	}
 	return &exitError{code: exitLost, text: name + ": " + plain(text)}
+}
+
+// overdue says why a lease could not be renewed in time: its last renewal failed, or none did and none
+// came back.
+func overdue(trouble error, cause func(error) string) string {
+	const text = "it could not be renewed in time"
+	if trouble == nil {
+		return text + "; this process may have been stopped"
+	}
+	return text + ": " + cause(trouble)
+}
+
+// instead says what Redis has where the lease was.
+func (h *hold) instead() string {
+	ctx, cancel := context.WithTimeout(context.Background(), mostFarewell)
+	defer cancel()
+	state, err := h.locker.Query(ctx, h.lease.Name())
+	switch {
+	case errors.Is(err, locking.ErrConflict):
+		return "something that is no lease was put in its place"
+	case err != nil:
+		return "Redis does not have it any more, or has another's"
+	case state.Held:
+		return "Redis has that of " + holderName(state.Holder) + " now"
+	}
+	return "Redis does not have it any more"
 }

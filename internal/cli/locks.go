@@ -34,14 +34,14 @@ type lockView struct {
 	Host   string `json:"host"`
 	Job    string `json:"job"` // "": of a command under rota lock
 	Run    string `json:"run"`
-	Holder string `json:"holder"` // as the lease has it
+	Holder string `json:"holder"` // its name, as every command says it
 	Token  int64  `json:"token"`  // 0: the key holds no lease, and holder says what is wrong
 	LeftMS int64  `json:"left_ms"`
 	TTLMS  int64  `json:"ttl_ms"`
 }
 
 func viewLease(l ledger.Lease) lockView {
-	return lockView{l.Lock, l.Host, l.Job, l.Run, l.Holder, l.Token, l.Left.Milliseconds(), l.TTL.Milliseconds()}
+	return lockView{l.Lock, l.Host, l.Job, l.Run, holderName(l.Holder), l.Token, l.Left.Milliseconds(), l.TTL.Milliseconds()}
 }
 
 func (a *app) locks(ctx context.Context, asJSON bool) error {
@@ -67,25 +67,14 @@ func (a *app) locks(ctx context.Context, asJSON bool) error {
 		a.note("no lock is held")
 		return nil
 	}
-	t := newTable(false, "", "LOCK", "HOST", "HOLDER", "TOKEN", "LEFT")
+	t := newTable(false, "", "LOCK", "HOLDER", "TOKEN", "LEFT")
 	for _, l := range leases {
 		if l.Token == 0 {
-			t.row(l.Lock, "-", l.Holder, "-", "-")
+			t.row(l.Lock, l.Holder, "-", "-")
 			continue
 		}
-		t.row(l.Lock, orDash(l.Host), holderText(l), strconv.FormatInt(l.Token, 10), l.Left.Round(100*time.Millisecond).String())
+		t.row(l.Lock, holderName(l.Holder), strconv.FormatInt(l.Token, 10), l.Left.Round(100*time.Millisecond).String())
 	}
 	_, err = t.WriteTo(a.stdout)
 	return err
-}
-
-// holderText is who holds a lease, beside its host.
-func holderText(l ledger.Lease) string {
-	switch {
-	case l.Host == "":
-		return l.Holder
-	case l.Job != "":
-		return l.Job + ", run " + l.Run
-	}
-	return l.Holder[len(l.Host)+len("//"):]
 }

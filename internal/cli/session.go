@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -69,7 +70,10 @@ func (s *session) now(ctx context.Context) (time.Time, error) {
 // code: a Redis that does not answer, or not now, is unreachable; one that refuses waits for
 // somebody to act, so asking again is no use, and that is a failure. No password is in any of
 // it: redis.url is shown as the config keeps it, without user and password.
-func (s *session) explain(err error) error {
+func (s *session) explain(err error) error { return s.explainAfter(err, s.cfg.Redis.OpTimeout) }
+
+// explainAfter is explain of a call that was waited for as long as that.
+func (s *session) explainAfter(err error, waited time.Duration) error {
 	where := "redis at " + s.cfg.Redis.Where()
 	if s.cfg.Redis.Embedded() {
 		where = "the embedded redis of " + s.cfg.StateDir
@@ -92,18 +96,18 @@ func (s *session) explain(err error) error {
 			hint: "redis.addrs are nodes of a Cluster, or with redis.master Sentinels; one server is named by redis.url",
 		}
 	case errors.Is(err, locking.ErrConflict):
-		return &exitError{code: exitFailed, text: err.Error(), hint: "something else writes to this namespace; see redis.url and namespace"}
+		return conflict(where, err)
 	case answered && errors.Is(err, locking.ErrTooOld):
 		return &exitError{
-			code: exitFailed, text: where + " does not know what it was asked: " + plain(answer.Error()),
+			code: exitFailed, text: where + " does not know what it was asked: " + said(answer),
 			hint: "Rota needs Redis 6.2 or newer",
 		}
 	case answered && errors.Is(err, locking.ErrUnavailable):
-		return &exitError{code: exitUnreachable, text: where + " is not ready: " + plain(answer.Error())}
+		return &exitError{code: exitUnreachable, text: where + " is not ready: " + said(answer)}
 	case answered:
-		return refusal(where, answer.Error())
+		return refusal(where, said(answer))
 	}
-	e := &exitError{code: exitUnreachable, text: where + " is unreachable: " + s.cause(err)}
+	e := &exitError{code: exitUnreachable, text: where + " is unreachable: " + s.causeAfter(err, waited)}
 	switch {
 	case s.cfg.Redis.Embedded() && errors.Is(err, os.ErrPermission):
 		e.hint = "only the user of its daemon can use it"
@@ -113,6 +117,30 @@ func (s *session) explain(err error) error {
 		e.hint = "redis.url is for TLS (rediss); a server without it answers nothing"
 	}
 	return e
+}
+
+// inScript is what Redis adds to the answer of a command in a script: which script that was, and where in it.
+var inScript = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:\d+\.?|^ERR Error running script \(call to f_[0-9a-f]{40}\): |@user_script: ?\d+: -?`)
+
+// said is an answer of Redis as people read it.
+func said(answer redis.Error) string { return plain(inScript.ReplaceAllString(answer.Error(), "")) }
+
+// conflict is what to say of a key that holds what Rota has not written. The error names the key first.
+func conflict(where string, err error) error {
+	text := err.Error()
+	if _, about, ok := strings.Cut(text, locking.ErrConflict.Error()+": "); ok {
+		text = about
+	}
+	key, _, _ := strings.Cut(text, " ")
+	return &exitError{code: exitFailed, text: where + ": " + plain(text), hint: conflictHint(plain(key), text)}
+}
+
+// conflictHint is what can be done about it. Rota overwrites nothing that is another's.
+func conflictHint(key, text string) string {
+	if strings.Contains(text, "no fencing token left") {
+		return "take another name for the lock: whoever checks its tokens has seen the highest there is"
+	}
+	return fmt.Sprintf("is another program using this namespace? Look with redis-cli TYPE '%s'; once nobody uses it, redis-cli DEL '%s'", key, key)
 }
 
 // refusal is what to say of a Redis that answered with an error which asking again will not
@@ -132,7 +160,7 @@ func refusal(where, answer string) error {
 	case "NOPERM":
 		return &exitError{
 			code: exitFailed, text: where + " refused: " + plain(answer),
-			hint: "the ACL user of redis.username lacks a right",
+			hint: "the ACL user of redis.username lacks a right: 'rota check --redis' tells which",
 		}
 	}
 	// A server that asks for a password of old, and one that has none, say it in a sentence.
@@ -147,7 +175,9 @@ func refusal(where, answer string) error {
 
 // cause is the innermost reason of a failed connection: the rest of the chain names the address
 // once more, and the layers of the client.
-func (s *session) cause(err error) string {
+func (s *session) cause(err error) string { return s.causeAfter(err, s.cfg.Redis.OpTimeout) }
+
+func (s *session) causeAfter(err error, waited time.Duration) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		if s.cfg.Redis.Embedded() && errno == syscall.ENOENT {
 			return "no daemon runs there"
@@ -158,7 +188,7 @@ func (s *session) cause(err error) string {
 		return fmt.Sprintf("%q: %s", dns.Name, dns.Err)
 	}
 	if isTimeout(err) {
-		return fmt.Sprintf("no answer within %s", s.cfg.Redis.OpTimeout)
+		return fmt.Sprintf("no answer within %s", waited)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return plain(op.Err.Error())

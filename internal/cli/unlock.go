@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"slices"
@@ -21,7 +22,8 @@ func (a *app) unlockCmd() *cobra.Command {
 		Use:   "unlock NAME --force",
 		Short: "Have a lock released, by its holder if that answers",
 		Long: `Have the holder of a lock end its work and release it: a run of a job is cancelled, a command under
-'rota lock' is ended. It has as long as a lease lasts, and the kill_grace of its processes besides.
+'rota lock' is ended. It sees that with its next renewal, and has as long as its lease lasts, and
+besides the kill_grace of the job, or for a command lease.loss_grace.
 
 Only if it has not released the lock by then, or if its host is gone, the lease is deleted. A holder
 that lives on all the same learns of it with its next renewal; until then two may be at work, and
@@ -38,12 +40,9 @@ only the fencing token keeps the older one from writing. So this needs --force.`
 	}
 	c.Flags().BoolVar(&force, "force", false, "end what is done under the lock")
 	c.Flags().StringVar(&reason, "reason", "", "why, told to the holder"+reasonHelp)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one object: lock, host, job, run, holder, token, left_ms, ttl_ms, result")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one object: lock, host, job, run, holder, token, left_ms, ttl_ms, result (free, released, expired, deleted)")
 	return c
 }
-
-// commandGrace is what a command under 'rota lock' has between SIGTERM and SIGKILL at most.
-const commandGrace = 10 * time.Second
 
 // unlockLook is the distance of looks at the lock.
 const unlockLook = 200 * time.Millisecond
@@ -64,6 +63,9 @@ func (a *app) unlock(ctx context.Context, name, reason string, asJSON bool) erro
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	lease, err := change(ctx, s, func(ctx context.Context) (*ledger.Lease, error) { return s.led.AskToEnd(ctx, name, by) })
+	if e, ok := errors.AsType[*exitError](err); ok {
+		e.hint = strings.ReplaceAll(e.hint, "'rota status'", "'rota locks'")
+	}
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (a *app) unlock(ctx context.Context, name, reason string, asJSON bool) erro
 		object := struct {
 			lockView
 
-			Result string `json:"result"` // free, released or deleted
+			Result string `json:"result"` // free, released, expired or deleted
 		}{lockView{Lock: name}, result}
 		if lease != nil {
 			object.lockView = viewLease(*lease)
@@ -81,62 +83,91 @@ func (a *app) unlock(ctx context.Context, name, reason string, asJSON bool) erro
 	if lease == nil {
 		return said("free", "%s is free", name)
 	}
-	released, err := s.awaitRelease(ctx, a, lease)
-	switch {
-	case err != nil:
+	holder := holderName(lease.Holder)
+	end, err := s.awaitEnd(ctx, a, lease)
+	if err != nil {
 		return err
-	case released:
-		return said("released", "%s has released %s", plain(lease.Holder), name)
 	}
-	deleted, err := change(ctx, s, func(ctx context.Context) (bool, error) { return s.led.TakeAway(ctx, name, lease.Token) })
-	switch {
-	case err != nil:
-		return err
-	case !deleted:
-		return said("released", "%s has released %s", plain(lease.Holder), name)
+	if end == stays {
+		deleted, err := change(ctx, s, func(ctx context.Context) (bool, error) { return s.led.TakeAway(ctx, name, lease.Token) })
+		if err != nil {
+			return err
+		}
+		if deleted {
+			a.hint("if it lives on, only its fencing token, %d, keeps it from writing", lease.Token)
+			return said("deleted", "deleted the lease of %s on %s", holder, name)
+		}
+		end = expired // it was there to the last
 	}
-	a.hint("if it lives on, only its fencing token, %d, keeps it from writing", lease.Token)
-	return said("deleted", "deleted the lease of %s on %s", plain(lease.Holder), name)
+	if end == expired {
+		return said("expired", "the lease of %s on %s has run out", holder, name)
+	}
+	return said("released", "%s has released %s", holder, name)
 }
 
-// awaitRelease waits until the holder has released its lease, or for as long as it has for that.
-func (s *session) awaitRelease(ctx context.Context, a *app, lease *ledger.Lease) (released bool, err error) {
-	patience := lease.TTL + s.graceOf(lease.Job)
+// leaseEnd is what became of a lease.
+type leaseEnd int
+
+const (
+	stays leaseEnd = iota
+	released
+	expired // nobody renewed it for so long that it may have run out
+)
+
+// howGone tells of a lease that is gone by now how it ended, by when it was seen last and what was left of
+// it then: one that was not due to end yet was deleted, by its holder.
+func howGone(left time.Duration, seen, now time.Time) leaseEnd {
+	if now.Sub(seen) < left {
+		return released
+	}
+	return expired
+}
+
+// awaitEnd waits until the lease has ended, or for as long as its holder has for that.
+func (s *session) awaitEnd(ctx context.Context, a *app, lease *ledger.Lease) (leaseEnd, error) {
+	left, seen := lease.Left, time.Now()
+	patience := lease.TTL + s.graceOf(lease)
 	if lease.Job != "" {
 		hosts, err := ask(ctx, s, s.led.Hosts)
 		if err != nil {
-			return false, err
+			return stays, err
 		}
 		if !slices.ContainsFunc(hosts, func(h ledger.Host) bool { return h.Name == lease.Host }) {
-			a.note("%s, which holds %s, is gone", plain(lease.Host), lease.Lock)
+			a.note("%s, which holds %s, is gone", holderName(lease.Holder), lease.Lock)
 			patience = 0
 		}
 	}
 	if patience > 0 {
-		a.note("asked %s to release %s; waiting up to %s", plain(lease.Holder), lease.Lock, patience)
+		a.note("asked %s to release %s; waiting up to %s", holderName(lease.Holder), lease.Lock, patience.Round(time.Second/10))
 	}
 	for began := time.Now(); ; {
+		asked := time.Now()
 		now, err := ask(ctx, s, func(ctx context.Context) (*ledger.Lease, error) { return s.led.LeaseOf(ctx, lease.Lock) })
-		if err != nil || now == nil || now.Token != lease.Token {
-			return true, err
+		switch {
+		case err != nil:
+			return stays, err
+		case now == nil, now.Token != lease.Token:
+			return howGone(left, seen, time.Now()), nil
+		case time.Since(began) >= patience:
+			return stays, nil
 		}
-		if time.Since(began) >= patience {
-			return false, nil
-		}
+		left, seen = now.Left, asked
 		select {
 		case <-ctx.Done():
-			return false, &exitError{code: exitFailed, text: "interrupted; the holder has been asked all the same"}
+			return stays, &exitError{code: exitFailed, text: "interrupted; the holder has been asked all the same"}
 		case <-time.After(unlockLook):
 		}
 	}
 }
 
 // graceOf is how long the processes of a run, or of a command, may take to end.
-func (s *session) graceOf(job string) time.Duration {
+func (s *session) graceOf(lease *ledger.Lease) time.Duration {
 	for i := range s.cfg.Jobs {
-		if s.cfg.Jobs[i].Name == job {
+		if s.cfg.Jobs[i].Name == lease.Job {
 			return s.cfg.Jobs[i].KillGrace
 		}
 	}
-	return commandGrace
+	// That of a command keeps its proportion to the ttl, which rota lock --ttl may have set.
+	c := s.cfg.Lease
+	return time.Duration(float64(c.LossGrace) * float64(lease.TTL) / float64(c.TTL))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func TestRun(t *testing.T) {
 			if r.Expected != 48 || r.Completed != 48 || r.Entered < 48 || r.Failures != 0 || r.Repeated != 0 || shown == 0 {
 				t.Errorf("got %+v, shown %d times; want 48 completed without a failure", r, shown)
 			}
-			if faulty := scenario.overstays || scenario.freezes; faulty != (r.Stale > 0 && r.Violations > 0) && !scenario.flushes {
+			if scenario.LetsTwoIn() != (r.Stale > 0 && r.Violations > 0) {
 				t.Errorf("got %d violations and %d stale writes", r.Violations, r.Stale)
 			}
 			if v := s.Do("GET", "{rota}:lock:another"); v != "somebody's" {
@@ -96,7 +97,11 @@ func TestReport_Judge(t *testing.T) {
 		{"mutex", func(r *Report) { r.Failures, r.texts = 5, []string{"no memory"} }, "4 more failures"},
 		{"mutex", func(r *Report) { r.Ended = true }, "ended early"},
 		{"flush", func(r *Report) { r.Repeated = 1 }, "granted twice"},
+		{"mutex", func(r *Report) { r.Failures, r.Away, r.away = 2, 2, "refused" }, "2 of 2 workers gave up after 5s: refused"},
+		{"mutex", func(r *Report) { r.Completed, r.Violations = 19, 1 }, "entered while another was inside"},
 		{"flush", func(r *Report) { r.Violations, r.Stale = 3, 3 }, ""},
+		{"flush", func(*Report) {}, "cannot see a fault"},
+		{"flush", func(r *Report) { r.Violations = 3 }, "no late write was refused"},
 		{"expiry", func(r *Report) { r.Violations, r.Stale = 3, 3 }, ""},
 		{"expiry", func(r *Report) { r.Stale = 3 }, "cannot see a fault"},
 		{"expiry", func(r *Report) { r.Violations = 3 }, "no late write was refused"},
@@ -153,6 +158,47 @@ func TestRun_EndedEarly(t *testing.T) {
 	}
 	if keys := s.Do("KEYS", "*drill*"); fmt.Sprint(keys) != "[]" {
 		t.Errorf("keys are left: %v", keys)
+	}
+}
+
+// A Redis that is gone for good is given up on: what was counted until then is there, and why it failed.
+func TestRun_RedisIsGone(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutex, _ := Find("mutex")
+	for _, c := range []struct {
+		name string
+		end  func(*redistest.ServerProc)
+	}{
+		{"killed", func(s *redistest.ServerProc) { s.Kill() }},
+		{"frozen", func(s *redistest.ServerProc) { s.Freeze() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Server(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			var once sync.Once
+			r, err := Run(ctx, Options{
+				Scenario: mutex, Workers: 3, Iterations: MostIterations, Namespace: "rota", Client: s.Client(),
+				Exe: exe, Args: []string{"worker", s.Addr()},
+				Progress: func(completed, _ int) {
+					if completed > 0 {
+						once.Do(func() { c.end(s) })
+					}
+				},
+			})
+			if err != nil || r.Ended || r.Result != Fail || r.Completed == 0 || r.Away != 3 {
+				t.Fatalf("got %+v, %v, want a failure by 3 workers that gave up, and what they had done", r, err)
+			}
+			for _, f := range r.Faults {
+				if strings.Contains(f, "\n") {
+					t.Errorf("fault %q is more than one line", f)
+				}
+			}
+		})
 	}
 }
 

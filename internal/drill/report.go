@@ -30,8 +30,10 @@ type Report struct {
 	Repeated int           `json:"-"` // fencing tokens that were granted twice
 	Elapsed  time.Duration `json:"-"`
 	Ended    bool          `json:"-"` // early, by the caller
+	Away     int           `json:"-"` // workers that gave up on a Redis that did not answer; each is a failure too
 
-	texts []string // of failures, the first few
+	texts []string // of the other failures, the first few
+	away  string   // why one of them gave up
 }
 
 // hear counts a word.
@@ -53,6 +55,10 @@ func (r *Report) hear(w said, tokens map[int64]bool) {
 		}
 	case lost:
 		r.Lost++
+	case away:
+		r.Failures++
+		r.Away++
+		r.away = w.Text
 	case failed:
 		r.Failures++
 		if len(r.texts) < 3 {
@@ -67,11 +73,14 @@ func (r *Report) judge(s Scenario) {
 	if r.Ended {
 		fault("it was ended early")
 	}
+	if r.Away > 0 {
+		fault("%d of %d workers gave up after %s: %s", r.Away, r.Workers, patience, r.away)
+	}
 	for _, text := range r.texts {
 		fault("%s", text)
 	}
-	if r.Failures > len(r.texts) {
-		fault("%d more failures", r.Failures-len(r.texts))
+	if more := r.Failures - r.Away - len(r.texts); more > 0 {
+		fault("%d more failures", more)
 	}
 	if r.Completed != r.Expected && r.Failures == 0 && !r.Ended {
 		fault("%d of %d were completed", r.Completed, r.Expected)
@@ -80,13 +89,12 @@ func (r *Report) judge(s Scenario) {
 		fault("%d fencing tokens were granted twice", r.Repeated)
 	}
 	switch {
-	case s.overstays && r.Violations == 0:
+	case s.LetsTwoIn() && r.Completed != r.Expected: // which says enough
+	case (s.overstays || s.flushes) && r.Violations == 0:
 		fault("some stayed inside without a lease, and nobody was seen to enter meanwhile: this drill cannot see a fault")
-	case s.overstays && r.Stale == 0, s.freezes && r.Stale == 0:
+	case s.LetsTwoIn() && r.Stale == 0:
 		fault("no late write was refused")
-	case s.overstays, s.freezes, s.flushes:
-		// Two are inside then, and must be seen to be: the lock cannot put anybody out.
-	default:
+	case !s.LetsTwoIn():
 		if r.Violations > 0 {
 			fault("%d times somebody entered while another was inside", r.Violations)
 		}

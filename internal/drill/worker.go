@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,7 +45,15 @@ const (
 	lost    = "lost"    // its lease was lost under it, and it went out at once
 	freeze  = "freeze"  // it waits to be stopped
 	failed  = "failed"  // something does not work
+	away    = "away"    // Redis does not answer, and it gives up
 )
+
+// patience is how long a worker goes on to ask a Redis that does not answer: longer than one that is
+// started anew is away.
+const patience = 5 * time.Second
+
+// errAway says that Redis has not answered for that long.
+var errAway = errors.New("redis is away")
 
 // worker is one process of a drill.
 type worker struct {
@@ -88,8 +97,11 @@ func Work(ctx context.Context, client redis.UniversalClient, in io.Reader, out i
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, errAway):
+			w.tell(word{What: away, Text: strings.TrimPrefix(inOneLine(err), errAway.Error()+": ")})
+			return nil
 		case err != nil:
-			w.tell(word{What: failed, Text: err.Error()})
+			w.tell(word{What: failed, Text: inOneLine(err)})
 			n++ // a fault must not be tried for ever
 		case done:
 			n++
@@ -98,9 +110,32 @@ func Work(ctx context.Context, client redis.UniversalClient, in io.Reader, out i
 	return nil
 }
 
+// acquire waits for the lock, for as long as it takes while another holds it. A Redis that does not answer
+// is not waited for as long: the error is errAway then.
+func (w *worker) acquire(ctx context.Context) (*locking.Lease, error) {
+	for {
+		asking, stop := context.WithTimeout(ctx, patience)
+		lease, err := w.locker.Acquire(asking, w.Name)
+		stop()
+		switch {
+		case err == nil, ctx.Err() != nil, !errors.Is(err, context.DeadlineExceeded):
+			return lease, err
+		case errors.Is(err, locking.ErrUnavailable):
+			text := err.Error()
+			if _, reason, ok := strings.Cut(text, locking.ErrUnavailable.Error()+": "); ok {
+				text = reason
+			}
+			return nil, fmt.Errorf("%w: %s", errAway, text)
+		}
+	}
+}
+
+// inOneLine is the text of an error that may be several, joined.
+func inOneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
 // iterate is one time inside. A lease that is lost under the worker is taken again.
 func (w *worker) iterate(ctx context.Context, n int) (done bool, err error) {
-	lease, err := w.locker.Acquire(ctx, w.Name)
+	lease, err := w.acquire(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -130,6 +165,8 @@ func (w *worker) iterate(ctx context.Context, n int) (done bool, err error) {
 	case long && w.scenario.overstays:
 		lease.Stop() // no renewal from here on, and no ear for what becomes of the lease
 		time.Sleep(stays)
+	case long && w.scenario.flushes:
+		time.Sleep(stays) // as one that does not look after its lease, which is lost in that time
 	case long && w.scenario.freezes:
 		w.tell(word{What: freeze, Token: token})
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // until somebody lets it go on

@@ -35,11 +35,11 @@ func CheckKey(key string) error {
 	case len(key) > MaxKeyBytes:
 		return invalid("key: %.32q… has %d bytes, at most %d are allowed", key, len(key), MaxKeyBytes)
 	case strings.ContainsAny(key, "{}"):
-		return invalid("key: %q has a brace, which would change its hash tag in Redis", key)
+		return invalid("key: %.32q has a brace, which would change its hash tag in Redis", key)
 	case strings.ContainsRune(key, 0):
-		return invalid("key: %q has a NUL byte, which PostgreSQL cannot store", key)
+		return invalid("key: %.32q has a NUL byte, which PostgreSQL cannot store", key)
 	case !utf8.ValidString(key):
-		return invalid("key: %q is not valid UTF-8", key)
+		return invalid("key: %.32q is not valid UTF-8", key)
 	}
 	return nil
 }
