@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rota/internal/config"
-	"rota/internal/past"
+	"rota/internal/pastruns"
 	"rota/internal/preview"
 	"rota/internal/preview/picture"
 	"rota/scheduler"
@@ -168,7 +168,7 @@ func (a *app) askPast(ctx context.Context, cfg *config.Config) (map[string][]tim
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := past.Runs(ctx, s.led, cfg.Table(ctx, nil), hosts, cfg.Redis.OpTimeout)
+	known, err := pastruns.Lengths(ctx, s.led, cfg, hosts)
 	if err != nil {
 		return nil, nil, s.explain(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"rota/internal/config"
-	"rota/jobs"
-	"rota/scheduler"
+	"rota/internal/pastruns"
 	"rota/scheduler/ledger"
 )
 
@@ -38,14 +37,6 @@ type past struct {
 	drained  []string        // hosts
 }
 
-const (
-	// entriesRead is how much of a job's history is read: the newest 30 runs or so.
-	entriesRead = 64
-	// jobsAtOnce and pauseBetween keep the fleet from noticing: a thousand jobs take two seconds.
-	jobsAtOnce   = 16
-	pauseBetween = 25 * time.Millisecond
-)
-
 // readPast reads how long the runs of each job took, and what is paused. It writes nothing.
 func readPast(ctx context.Context, led *ledger.Ledger, c *config.Config, assume time.Duration) (*past, error) {
 	ask := func(call func(context.Context) error) error {
@@ -68,60 +59,18 @@ func readPast(ctx context.Context, led *ledger.Ledger, c *config.Config, assume 
 	p.everyJob = p.everyJob && set.Paused[ledger.AllJobs].Active(now)
 	p.drained = slices.Sorted(maps.Keys(set.Drained))
 
-	var names []string
 	for i := range c.Jobs {
-		j := &c.Jobs[i]
-		p.paused[j.Name] = set.Paused[j.Name].Active(now) || set.Paused[ledger.EveryHost(j.Name)].Active(now)
-		if j.Scope != scheduler.ScopeHost {
-			names = append(names, j.Name)
-			continue
-		}
-		// Of this host, which may be down, and of those that are up.
-		names = append(names, j.Name+"@"+c.Host.Name)
-		for _, h := range hosts {
-			if h.Name != c.Host.Name && scheduler.MayRun(j.Hosts, h.Name, h.Labels) {
-				names = append(names, j.Name+"@"+h.Name)
-			}
-		}
+		name := c.Jobs[i].Name
+		p.paused[name] = set.Paused[name].Active(now) || set.Paused[ledger.EveryHost(name)].Active(now)
 	}
-	took := map[string][]time.Duration{}
-	for chunk := range slices.Chunk(names, jobsAtOnce) {
-		var entries [][]ledger.Entry
-		err := ask(func(ctx context.Context) (err error) {
-			entries, _, err = led.Recent(ctx, chunk, entriesRead)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for i, name := range chunk {
-			job := tableName(name)
-			took[job] = append(took[job], lengths(entries[i])...)
-		}
-		if !pause(ctx, pauseBetween) {
-			return nil, context.Cause(ctx)
-		}
+	took, err := pastruns.Lengths(ctx, led, c, hosts)
+	if err != nil {
+		return nil, err
 	}
 	for i := range c.Jobs {
 		p.holds[c.Jobs[i].Name] = holdOf(took[c.Jobs[i].Name], assume)
 	}
 	return p, nil
-}
-
-// lengths are those of the runs that ended by themselves.
-func lengths(entries []ledger.Entry) []time.Duration {
-	var out []time.Duration
-	for i := range entries {
-		e := &entries[i]
-		switch jobs.Outcome(e.Outcome) {
-		case jobs.Succeeded, jobs.Failed, jobs.TimedOut:
-			if !e.Started.IsZero() && !e.Ended.Before(e.Started) {
-				out = append(out, e.Ended.Sub(e.Started))
-			}
-		case jobs.Lost, jobs.Cancelled, jobs.Interrupted: // cut short
-		}
-	}
-	return out
 }
 
 func holdOf(took []time.Duration, assume time.Duration) Hold {

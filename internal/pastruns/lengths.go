@@ -1,14 +1,14 @@
-// Package past tells how long the runs of a table's jobs took, from the ledger. It only reads, and in
+// Package pastruns tells how long the runs of a table's jobs took, from the ledger. It only reads, and in
 // small steps, so that the fleet does not notice.
-package past
+package pastruns
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
-	"slices"
-
+	"rota/internal/config"
 	"rota/jobs"
 	"rota/scheduler"
 	"rota/scheduler/ledger"
@@ -22,13 +22,13 @@ const (
 	pauseBetween = 25 * time.Millisecond
 )
 
-// Runs returns how long the newest runs of each job took that ended by themselves, by the job's name in
-// the table; of one that runs on every host, those of all hosts. A job without any is not in it. Patience
-// bounds each call to Redis. An error is the ledger's, or that of ctx.
-func Runs(ctx context.Context, led *ledger.Ledger, table []scheduler.Job, hosts []ledger.Host, patience time.Duration) (map[string][]time.Duration, error) {
+// Lengths returns how long the newest runs of each job took that ended by themselves, by the job's name
+// in the table; of one that runs on every host, those of all hosts. A job without any is not in it. Each
+// call to Redis is bounded by redis.op_timeout. An error is the ledger's, or that of ctx.
+func Lengths(ctx context.Context, led *ledger.Ledger, c *config.Config, hosts []ledger.Host) (map[string][]time.Duration, error) {
 	var names []string
-	for i := range table {
-		j := &table[i]
+	for i := range c.Jobs {
+		j := &c.Jobs[i]
 		if j.Scope != scheduler.ScopeHost {
 			names = append(names, j.Name)
 			continue
@@ -41,7 +41,7 @@ func Runs(ctx context.Context, led *ledger.Ledger, table []scheduler.Job, hosts 
 	}
 	took := map[string][]time.Duration{}
 	for chunk := range slices.Chunk(names, jobsAtOnce) {
-		call, cancel := context.WithTimeout(ctx, patience)
+		call, cancel := context.WithTimeout(ctx, c.Redis.OpTimeout)
 		entries, _, err := led.Recent(call, chunk, entriesRead)
 		cancel()
 		if err != nil {
