@@ -123,18 +123,13 @@ func (r *replay) won(y *try, waited bool, now int64) {
 	h.runs++
 	h.stat.Most = max(h.stat.Most, h.runs)
 	h.stat.Wins++
-	deadline := r.deadlineOf(e, t)
+	deadline := t.deadline
+	if t.lateClaim {
+		deadline = t.was
+	}
 	r.stats.ran(e, t, u, now, millis(now) > millis(deadline), waited)
 	r.soon.add(event{at: u.free, kind: atEnd, run: u})
 	r.done(y)
-}
-
-// deadlineOf is the start deadline of a tick, also where a claim of it has none.
-func (r *replay) deadlineOf(e *entry, t *tick) int64 {
-	if !t.lateClaim {
-		return t.deadline
-	}
-	return t.was
 }
 
 // end frees what a run had. Whoever waits for the lock hears of it, and looks.
@@ -190,10 +185,16 @@ func (r *replay) replace(u *run, y *try, now int64) {
 	}
 }
 
+// lookAgain is how soon a host looks again at a job that owes more.
+const lookAgain = int64(time.Second)
+
 // notWon ends a try. Its place is free when the host has the answer.
 func (r *replay) notWon(y *try, now int64) {
 	if y.placed {
 		r.soon.add(event{at: now + y.luck.trip()/2, kind: atReply, host: int32(y.host)})
+	}
+	if e := y.entry; y.owed && catchesUp(e) && len(e.open) > 0 && !slices.Contains(e.lock.waiting, y.tick.entry) {
+		r.soon.add(event{at: now + lookAgain, kind: atLook, entry: y.tick.entry, host: int32(y.host)})
 	}
 	r.done(y)
 }

@@ -38,7 +38,7 @@ type luck struct {
 }
 
 func (d *dice) of(e *entry, tick int64, salt uint64) luck {
-	return luck{d, mix(d.seed ^ e.stat.hash ^ mix(uint64(tick)^salt<<48))}
+	return luck{d, mix(d.seed ^ e.hash ^ mix(uint64(tick)^salt<<48))}
 }
 
 func (l *luck) next() uint64 {

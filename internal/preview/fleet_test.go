@@ -266,7 +266,7 @@ func TestRun_AgreesWithAFleetOfFive(t *testing.T) {
 		}
 	}
 	for _, h := range rep.Hosts {
-		won := float64(wins[h.Host]) / float64(want.count("ran"))
+		won := float64(wins[h.Host]) / float64(want.ran())
 		if d := won - h.Share; d > 0.15 || d < -0.15 {
 			t.Errorf("%s won %.0f %% of the runs, the preview says %.0f %%", h.Host, 100*won, 100*h.Share)
 		}
@@ -368,7 +368,7 @@ func TestRun_IsLikeFullFleets(t *testing.T) {
 			if len(differ) > 2*len(among)+ticks/20 {
 				t.Errorf("%d of %d ticks differ, and %d between two fleets:\n%s", len(differ), ticks, len(among), strings.Join(differ, "\n"))
 			}
-			ranOne, ranTwo, ran := one.count("ran"), two.count("ran"), got.count("ran")
+			ranOne, ranTwo, ran := one.ran(), two.ran(), got.ran()
 			if least, most := min(ranOne, ranTwo), max(ranOne, ranTwo); ran*100 < least*88 || ran*100 > most*112 {
 				t.Errorf("%d ticks ran, and %d and %d in two fleets", ran, ranOne, ranTwo)
 			}
@@ -376,10 +376,10 @@ func TestRun_IsLikeFullFleets(t *testing.T) {
 	}
 }
 
-func (f fates) count(what string) (n int) {
+func (f fates) ran() (n int) {
 	for _, ticks := range f {
 		for _, x := range ticks {
-			if x.what == what {
+			if x.what == "ran" {
 				n++
 			}
 		}

@@ -15,7 +15,7 @@ type Options struct {
 	Jobs  []Job  // the table, in its order; it is read only
 	Hosts []Host // none: five, called host-1 to host-5
 
-	From time.Time     // the first instant of the window; zero: now
+	From time.Time     // the first instant of the window, cut to its second; zero: now
 	For  time.Duration // its length; 0: 24 h
 
 	// Seed makes two replays of one table the same: durations, latencies and errors of clocks are

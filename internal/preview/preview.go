@@ -78,7 +78,7 @@ func (r *replay) jobReport(i int) JobReport {
 		out.First = time.Unix(s.first, 0).UTC()
 	}
 	if !out.Disabled {
-		out.Next, _ = j.Schedule.Next(r.opt.From.Add(r.opt.For - 1))
+		out.Next, _ = j.Schedule.Next(r.opt.From.Add(r.opt.For - out.Delay.Duration() - 1))
 	}
 	return out
 }

@@ -175,7 +175,7 @@ func TestRun_TellsWhoHoldsASharedLock(t *testing.T) {
 
 func TestRun_FindsThePeaksAndTheHeat(t *testing.T) {
 	var table []Job
-	for _, name := range strings.Fields("a b c d e f g h i j k l") {
+	for name := range strings.FieldsSeq("a b c d e f g h i j k l") {
 		table = append(table, jobOf(t, name, "0 2 * * *", 0, nil))
 	}
 	table = append(table, jobOf(t, "often", "*/30 * * * *", 0, nil))
@@ -222,7 +222,7 @@ func TestRun_TellsWhatClocksDo(t *testing.T) {
 
 func TestRun_AdvisesWhatHelps(t *testing.T) {
 	var table []Job
-	for _, name := range strings.Fields("a b c d e f g h i j k l m n o p") {
+	for name := range strings.FieldsSeq("a b c d e f g h i j k l m n o p") {
 		table = append(table, jobOf(t, name, "0 2 * * *", time.Second, nil))
 	}
 	share := func(j *Job) { j.Lock = "db" }
@@ -352,7 +352,7 @@ func TestReport_JSON(t *testing.T) {
 	if err := json.Unmarshal(b, &keys); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range strings.Fields("window hosts ticks jobs peaks locks load clocks advice warnings heat") {
+	for k := range strings.FieldsSeq("window hosts ticks jobs peaks locks load clocks advice warnings heat") {
 		if v := string(keys[k]); v == "" || v == "null" {
 			t.Errorf("%s is %q", k, v)
 		}

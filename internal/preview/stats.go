@@ -24,7 +24,6 @@ type stats struct {
 // jobStat is what is counted of a job of the table, all its entries together.
 type jobStat struct {
 	Ticks
-	hash          uint64
 	hosts, copies int
 	delay         int64
 	first, last   int64 // ticks, in seconds
@@ -75,7 +74,6 @@ func newStats(opt *Options) *stats {
 		heat: heatOf(opt.From, opt.For), seen: opt.seen,
 	}
 	for i := range s.jobs {
-		s.jobs[i].hash = hashOf(opt.Jobs[i].Name)
 		s.jobs[i].cells = make([]cellStat, s.heat.Cells)
 	}
 	return s

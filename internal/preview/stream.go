@@ -72,6 +72,9 @@ func (f *fleet) stream(ctx context.Context, from, until time.Time) iter.Seq[[]ti
 
 // stretch plans and ranks what starts in [begin, end).
 func (f *fleet) stretch(ctx context.Context, begin, end time.Time, out chan<- []tick, used <-chan []tick) {
+	if ctx.Err() != nil {
+		return
+	}
 	var weights []uint64
 	var batch []tick
 	send := func() bool {

@@ -16,6 +16,7 @@ type entry struct {
 	name []string      // theirs, in that order
 	lock *lock
 
+	hash                  uint64 // of its name
 	delay, timeout, grace int64
 	durations             []time.Duration
 	stat                  *jobStat
@@ -115,7 +116,7 @@ func spreadOut(opt *Options, stats *stats) *fleet {
 				l.shared = allows[l] > 1
 			}
 			e := entry{
-				job: i, plan: plan, may: may, lock: l, stat: &stats.jobs[i], durations: j.Durations,
+				hash: hashOf(plan.Name), job: i, plan: plan, may: may, lock: l, stat: &stats.jobs[i], durations: j.Durations,
 				delay: int64(plan.Delay()), timeout: int64(j.Timeout), grace: int64(j.KillGrace),
 			}
 			for _, h := range may {
