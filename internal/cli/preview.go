@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -95,9 +96,7 @@ func (a *app) preview(ctx context.Context, f previewFlags, hostsGiven bool) erro
 		if err != nil {
 			return err
 		}
-		for job, d := range told {
-			known[job] = d // what somebody wrote goes before what was measured
-		}
+		maps.Copy(known, told) // what somebody wrote goes before what was measured
 	}
 	opt.Jobs = previewJobs(cfg, known, assume)
 	opt.TTL, opt.RenewEvery = cfg.Lease.TTL, cfg.Lease.RenewEvery
@@ -256,19 +255,19 @@ func previewTitle(r *preview.Report) string {
 
 // previewTotals says what becomes of the ticks.
 func previewTotals(t preview.Ticks) string {
-	text := fmt.Sprintf("%s ticks: %s run", grouped(t.Due), grouped(t.Ran))
+	parts := []string{fmt.Sprintf("%s ticks: %s run", grouped(t.Due), grouped(t.Ran))}
 	for _, part := range []struct {
 		n    int64
 		what string
 	}{{t.Skipped, "skipped"}, {t.Missed, "missed"}} {
 		if part.n > 0 {
-			text += fmt.Sprintf(", %s %s (%s)", grouped(part.n), part.what, percent(part.n, t.Due))
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", grouped(part.n), part.what, percent(part.n, t.Due)))
 		} else {
-			text += ", none " + part.what
+			parts = append(parts, "none "+part.what)
 		}
 	}
 	if t.Waiting > 0 {
-		text += fmt.Sprintf(", %s wait at the end", grouped(t.Waiting))
+		parts = append(parts, grouped(t.Waiting)+" wait at the end")
 	}
-	return text
+	return strings.Join(parts, ", ")
 }

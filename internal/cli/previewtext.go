@@ -166,18 +166,15 @@ func (w *page) locks(r *preview.Report) {
 	w.section("CONTENDED LOCKS")
 	t := newTable(false, "", "LOCK", "BUSY", "CLAIMS", "FOUND HELD", "BY WHOM")
 	for _, l := range locks[:min(len(locks), previewLocks)] {
-		by := ""
-		for i, c := range l.ByPair[:min(2, len(l.ByPair))] {
-			if i > 0 {
-				by += ", "
+		var pairs []string
+		for _, c := range l.ByPair[:min(2, len(l.ByPair))] {
+			holder := "itself"
+			if c.Job != c.Holder {
+				holder = shortName(c.Holder)
 			}
-			if c.Job == c.Holder {
-				by += shortName(c.Job) + " by itself"
-			} else {
-				by += shortName(c.Job) + " by " + shortName(c.Holder)
-			}
-			by += " ×" + grouped(c.Times)
+			pairs = append(pairs, fmt.Sprintf("%s by %s ×%s", shortName(c.Job), holder, grouped(c.Times)))
 		}
+		by := strings.Join(pairs, ", ")
 		if n := len(l.ByPair) - 2; n > 0 {
 			by += fmt.Sprintf(" … %d more", n)
 		}
@@ -299,7 +296,7 @@ func (w *page) warnings(r *preview.Report) {
 // wrapped writes a sentence in lines of at most 80 characters, the first behind a mark.
 func (w *page) wrapped(mark, text string) {
 	line := mark
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len([]rune(line)) > len(mark) && len([]rune(line+word)) > 80 {
 			w.line("%s", strings.TrimRight(line, " "))
 			line = strings.Repeat(" ", len(mark))
@@ -382,12 +379,12 @@ func lasts(d time.Duration) string {
 
 // unit is a step of the strip in words.
 func unit(d time.Duration) string {
-	switch d {
-	case time.Second:
+	switch {
+	case d == time.Second:
 		return "second"
-	case time.Minute:
+	case d == time.Minute:
 		return "minute"
-	case time.Hour:
+	case d == time.Hour:
 		return "hour"
 	}
 	return window(d)

@@ -18,6 +18,8 @@ import (
 // previewTable has ticks that always run, that always find their own run going, or another job's, and
 // that wait; all by margins of half a second.
 const previewTable = `
+[history]
+keep = 500
 [jobs.often]
 schedule = "* * * * * *"
 command = ["true"]

@@ -105,7 +105,7 @@ func (d *drawing) strip(top float64) {
 	step := plot / float64(len(d.c.Ticks))
 	var path strings.Builder
 	// One path of bars a pixel wide: a bar of each minute of a month would be 43,000 elements.
-	for x := 0; x < plot; x++ {
+	for x := range plot {
 		from := int(float64(x) / step)
 		until := max(from+1, int(math.Ceil(float64(x+1)/step)))
 		n := slices.Max(d.c.Ticks[min(from, len(d.c.Ticks)-1):min(until, len(d.c.Ticks))])
@@ -162,10 +162,14 @@ func scale(span time.Duration) (step time.Duration, layout string) {
 		up, step time.Duration
 		layout   string
 	}{
-		{2 * time.Minute, 10 * time.Second, "15:04:05"}, {15 * time.Minute, time.Minute, "15:04"},
-		{2 * time.Hour, 10 * time.Minute, "15:04"}, {8 * time.Hour, 30 * time.Minute, "15:04"},
-		{30 * time.Hour, 2 * time.Hour, "15:04"}, {3 * day, 6 * time.Hour, "2 15h"},
-		{14 * day, day, "Jan 2"}, {60 * day, 7 * day, "Jan 2"},
+		{2 * time.Minute, 10 * time.Second, "15:04:05"},
+		{15 * time.Minute, time.Minute, "15:04"},
+		{2 * time.Hour, 10 * time.Minute, "15:04"},
+		{8 * time.Hour, 30 * time.Minute, "15:04"},
+		{30 * time.Hour, 2 * time.Hour, "15:04"},
+		{3 * day, 6 * time.Hour, "2 15h"},
+		{14 * day, day, "Jan 2"},
+		{60 * day, 7 * day, "Jan 2"},
 	} {
 		if span <= s.up {
 			return s.step, s.layout
