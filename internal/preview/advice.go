@@ -43,7 +43,9 @@ func advise(ctx context.Context, opt *Options, rep *Report, progress func(float6
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(a.out, func(x, y Advice) int { return cmp.Compare(y.Before-y.After, x.Before-x.After) })
+	slices.SortStableFunc(a.out, func(x, y Advice) int {
+		return cmp.Or(cmp.Compare(y.gain(), x.gain()), cmp.Compare(y.Before, x.Before))
+	})
 	return a.out[:min(len(a.out), mostAdvice)], nil
 }
 
@@ -173,10 +175,18 @@ func (a *adviser) locks() error {
 		if err != nil || !ok {
 			return err
 		}
+		var best Advice
 		for _, name := range names[:min(len(names), 3)] {
-			if err := a.minute(name, l.Lock, jobs, before, from, length); err != nil {
+			adv, err := a.minute(name, l.Lock, jobs, before, from, length)
+			if err != nil {
 				return err
 			}
+			if adv.gain() > best.gain() {
+				best = adv
+			}
+		}
+		if helps(best) {
+			a.out = append(a.out, best)
 		}
 		if err := a.ownLock(names[0], l.Lock, jobs, before, from, length); err != nil {
 			return err
@@ -202,20 +212,21 @@ func (a *adviser) worst(l *LockReport) time.Time {
 	return a.rep.Heat.Start.Add(time.Duration(at) * a.rep.Heat.Step.Duration())
 }
 
-// minute tries other minutes for a job whose specs name one.
-func (a *adviser) minute(name, lock string, jobs []Job, before *Report, from time.Time, length time.Duration) error {
+// minute tries other minutes for a job whose spec names one. It returns the best of them, which may be no
+// help.
+func (a *adviser) minute(name, lock string, jobs []Job, before *Report, from time.Time, length time.Duration) (Advice, error) {
 	best := Advice{Kind: AdviseTime, Jobs: []string{name}, Key: "schedule", What: "ticks lost, or waiting for the lock", Before: harm(before), After: harm(before)}
 	at := slices.IndexFunc(jobs, func(j Job) bool { return j.Name == name })
 	for _, shift := range []int{5, 10, 15, 20, 30, 45} {
 		rule, text, ok := shifted(jobs[at].Schedule, shift)
 		if !ok {
-			return nil
+			return best, nil
 		}
 		changed := slices.Clone(jobs)
 		changed[at].Schedule = rule
 		after, ok, err := a.trial(changed, from, length)
 		if err != nil || !ok {
-			return err
+			return best, err
 		}
 		// A few ticks may fall out of the part that is replayed, or come into it.
 		if h := harm(after); h < best.After && after.Ticks.Due >= before.Ticks.Due {
@@ -225,12 +236,9 @@ func (a *adviser) minute(name, lock string, jobs []Job, before *Report, from tim
 			break
 		}
 	}
-	if helps(best) {
-		best.Text = fmt.Sprintf("schedule = %q for %s: the jobs of the lock %q lose, or keep waiting, %d ticks in %s instead of %d",
-			best.Value, name, lock, best.After, short(length), best.Before)
-		a.out = append(a.out, best)
-	}
-	return nil
+	best.Text = fmt.Sprintf("schedule = %q for %s: the jobs of the lock %q lose, or keep waiting, %d ticks in %s instead of %d",
+		best.Value, name, lock, best.After, short(length), best.Before)
+	return best, nil
 }
 
 // ownLock tries a lock of its own for a job.
@@ -270,7 +278,10 @@ func harm(r *Report) int64 {
 	return n
 }
 
-func helps(a Advice) bool { return a.After < a.Before && (a.Before-a.After)*100 >= a.Before*leastGain }
+// gain is how much less there is, in per cent: what is counted differs from one kind to the other.
+func (a *Advice) gain() int64 { return (a.Before - a.After) * 100 / max(a.Before, 1) }
+
+func helps(a Advice) bool { return a.gain() >= leastGain }
 
 // changed is the table with a change to some jobs.
 func (a *adviser) changed(names []string, change func(*Job)) []Job {

@@ -25,6 +25,7 @@ import (
 type fate struct {
 	what string // ran, skipped, missed; "" is none yet
 	host string // of a run
+	lag  time.Duration
 }
 
 // fates are those of a table, by job and tick.
@@ -121,7 +122,7 @@ func inFleet(t *testing.T, opt Options) (out fates) {
 				for range max(e.Count, 1) {
 					f := fate{what: e.Outcome, host: e.Host}
 					if e.Run != "" {
-						f.what = "ran"
+						f.what, f.lag = "ran", e.Lag()
 					}
 					out.add(name, tick.Unix(), f)
 					tick, _ = j.Schedule.Next(tick)
@@ -140,11 +141,11 @@ func inFleet(t *testing.T, opt Options) (out fates) {
 func previewed(t *testing.T, opt Options) (fates, *Report) {
 	t.Helper()
 	out := fates{}
-	opt.seen = func(job string, tick int64, host int, what string) {
+	opt.seen = func(job string, tick int64, what string, host int, lag int64) {
 		if what == "missed" && !hosted(opt, job) {
 			return // there is nobody to record it
 		}
-		f := fate{what: what}
+		f := fate{what: what, lag: time.Duration(lag)}
 		if host >= 0 {
 			f.host = opt.Hosts[host].Name
 		}
@@ -169,7 +170,11 @@ func hosted(opt Options, job string) bool {
 	return false
 }
 
-// compare lists the ticks of which other things became, and those that ran on another host.
+// near is how far apart two starts may be that are the same: hosts know Redis' clock to a millisecond, and
+// the runs before may have been so far apart too.
+const near = 10 * time.Millisecond
+
+// compare lists the ticks of which other things became, or that started at another time, and those that ran on another host.
 func compare(want, got fates) (differ, elsewhere []string, ticks int) {
 	all := fates{}
 	for _, f := range []fates{want, got} {
@@ -188,7 +193,8 @@ func compare(want, got fates) (differ, elsewhere []string, ticks int) {
 			a, b := want[job][tick], got[job][tick]
 			line := fmt.Sprintf("%s %s: fleet %s %s, preview %s %s", job, time.Unix(tick, 0).UTC().Format("04:05"), a.what, a.host, b.what, b.host)
 			switch {
-			case a.what != b.what:
+			case a.what != b.what, (a.lag - b.lag).Abs() > near:
+				line += fmt.Sprintf(" (%s and %s after it)", a.lag, b.lag)
 				differ = append(differ, line)
 			case a.host != b.host && a.what == "ran":
 				elsewhere = append(elsewhere, line)

@@ -35,7 +35,7 @@ type Options struct {
 	// falls. It is called from one goroutine at a time and should return at once.
 	Progress func(share float64)
 
-	seen func(job string, tick int64, host int, what string) // hears what becomes of each tick; host -1: of none
+	seen func(job string, tick int64, what string, host int, lag int64) // hears what becomes of each tick; host and lag are a run's
 }
 
 // Job is one entry of the table with what is known of its runs.

@@ -70,7 +70,7 @@ func TestRun_DecidesByPolicy(t *testing.T) {
 		},
 		{
 			name: "replace", took: 25 * min, change: func(j *Job) { j.Overlap = scheduler.OverlapReplace },
-			want: Ticks{Due: 6, Ran: 6}, check: func(j *JobReport) bool { return j.Replaced == 5 && j.Busy > 0.99 },
+			want: Ticks{Due: 6, Ran: 6}, check: func(j *JobReport) bool { return j.Replaced == 5 && j.Busy > 0.99 && j.LagMax.Duration() < time.Second },
 		},
 		{
 			name: "replace with a grace", took: 25 * min, change: func(j *Job) { j.Overlap, j.KillGrace = scheduler.OverlapReplace, 4*min },
@@ -252,12 +252,20 @@ func TestRun_AdvisesWhatHelps(t *testing.T) {
 	}
 }
 
-func TestRun_GivesNoAdviceWhereNothingHelps(t *testing.T) {
+func TestRun_GivesNoAdviceThatDoesNotHelp(t *testing.T) {
 	rep := previewOf(t, Options{Jobs: []Job{
 		jobOf(t, "always", "*/10 * * * *", 15*time.Minute, nil), jobOf(t, "rare", "0 4 * * *", 0, nil),
 	}})
 	if len(rep.Advice) != 0 {
 		t.Errorf("advice = %+v", rep.Advice)
+	}
+	// The lock is held at any minute that may be tried.
+	rep = previewOf(t, Options{Jobs: []Job{
+		jobOf(t, "long", "0 * * * *", 54*time.Minute, nil),
+		jobOf(t, "short", "30 * * * *", time.Minute, func(j *Job) { j.Lock = "long" }),
+	}})
+	if len(rep.Advice) != 1 || rep.Advice[0].Kind != AdviseLock {
+		t.Errorf("advice = %+v, want only a lock of its own", rep.Advice)
 	}
 }
 

@@ -240,11 +240,11 @@ const (
 // Advice is a change that was tried: the jobs concerned were replayed with it, and it helped.
 type Advice struct {
 	Kind   AdviceKind `json:"kind"`
-	Jobs   []string   `json:"jobs"`  // to change
-	Key    string     `json:"key"`   // of the job's table in the config: splay, lock, schedule
-	Value  string     `json:"value"` // for it, as the config has it, without quotes
-	What   string     `json:"what"`  // is counted: the unit of Before and After
-	Before int64      `json:"before"`
+	Jobs   []string   `json:"jobs"`   // to change
+	Key    string     `json:"key"`    // of the job's table in the config: splay, lock, schedule
+	Value  string     `json:"value"`  // for it, as the config has it, without quotes
+	What   string     `json:"what"`   // is counted: the unit of Before and After
+	Before int64      `json:"before"` // in the part of the window that was tried, a day at most
 	After  int64      `json:"after"`
 	Text   string     `json:"text"` // all of it in a sentence
 }

@@ -18,7 +18,7 @@ type stats struct {
 	peak    secondStat          // the fullest second
 	going   int64               // runs
 	ticks   int64
-	seen    func(job string, tick int64, host int, what string)
+	seen    func(job string, tick int64, what string, host int, lag int64)
 }
 
 // jobStat is what is counted of a job of the table, all its entries together.
@@ -183,21 +183,21 @@ func (s *stats) closeMinute() {
 	}
 }
 
-func (s *stats) tell(e *entry, t *tick, host int, what string) {
+func (s *stats) tell(e *entry, t *tick, what string, host int, lag int64) {
 	if s.seen != nil {
-		s.seen(e.plan.Name, t.tick, host, what)
+		s.seen(e.plan.Name, t.tick, what, host, lag)
 	}
 }
 
 func (s *stats) skipped(e *entry, t *tick, why *int64) {
-	s.tell(e, t, -1, "skipped")
+	s.tell(e, t, "skipped", -1, 0)
 	e.stat.Skipped++
 	*why++
 	e.stat.cells[s.heat.cell(t.at)].lost++
 }
 
 func (s *stats) missed(e *entry, t *tick, why *int64) {
-	s.tell(e, t, -1, "missed")
+	s.tell(e, t, "missed", -1, 0)
 	e.stat.Missed++
 	*why++
 	e.stat.pastDeadline++
@@ -206,7 +206,7 @@ func (s *stats) missed(e *entry, t *tick, why *int64) {
 
 func (s *stats) ran(e *entry, t *tick, u *run, now int64, late, waited bool) {
 	j := e.stat
-	s.tell(e, t, u.host, "ran")
+	s.tell(e, t, "ran", u.host, now-t.tick*int64(time.Second))
 	j.Ran++
 	j.lag.add(now - t.at)
 	if late {
