@@ -146,7 +146,8 @@ func (o *outcome) settle(now time.Time) []Event {
 		}
 	}
 	slices.SortFunc(out, func(a, b Event) int {
-		return cmp.Or(a.At.Compare(b.At), a.Tick.Compare(b.Tick), cmp.Compare(a.Job, b.Job), cmp.Compare(a.What, b.What))
+		return cmp.Or(a.At.Compare(b.At), a.Tick.Compare(b.Tick), cmp.Compare(a.Job, b.Job), cmp.Compare(a.What, b.What),
+			b.Count-a.Count, cmp.Compare(a.Host, b.Host))
 	})
 	return out
 }

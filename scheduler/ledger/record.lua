@@ -10,9 +10,10 @@ local RECORD = ns .. 'job:' .. job
 local RUNS, FAILS, SKIPS = RECORD .. ':runs', RECORD .. ':fails', RECORD .. ':skips'
 local OPEN = ns .. 'open'
 local FAILS_KEPT, SKIPS_KEPT = 20, 256
-local HOSTS_KEPT, EPOCH_KEPT = 86400000, 2592000000 -- a day, and 30; every heartbeat extends them
--- Of a shadow, {NS}~SHADOW:, nothing stays for long.
-if string.find(ns, '}~', 1, true) then HOSTS_KEPT, EPOCH_KEPT = 600000, 600000 end
+-- Of a shadow, {NS}~SHADOW:, nothing stays for long. Every heartbeat extends these two.
+local shadow = string.find(ns, '}~', 1, true)
+local HOSTS_KEPT = shadow and 600000 or 86400000 -- a day
+local EPOCH_KEPT = shadow and 600000 or 2592000000 -- 30 days
 local FORMAT = 1
 
 -- ask calls a command; a key of another type becomes an error that names it, as the second
