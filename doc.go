@@ -16,7 +16,10 @@
 //	    internal/outcomes     keeps outcomes on disk while Redis is away
 //	    internal/socket       answers a run that has a value fenced
 //	      locking/fence       refuses the writes of holders that were overtaken
+//	  internal/shadow         a dry run: races for every tick beside the fleet, and runs nothing
 //	  internal/preview        replays a table offline, over a virtual fleet
+//	    .../preview/picture   draws what comes of it
+//	  internal/pastruns       how long the runs of jobs took, from the ledger
 //	    scheduler             when and who: the race, what was won, the policies
 //	      scheduler/schedule  which instants are due; pure
 //	      scheduler/ledger    what Redis keeps of every tick: claim, renew, finish

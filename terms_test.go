@@ -20,7 +20,7 @@ func words() []string {
 		"ledger", "drain", "warden",
 		// And those that this code needs besides.
 		"table", "definition", "grace", "give back", "manual run", "steering", "pause", "request", "cancel", "heartbeat", "epoch", "cgroup", "limits",
-		"stale", "raise", "guarded value",
+		"stale", "raise", "guarded value", "shadow",
 	}
 }
 

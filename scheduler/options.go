@@ -39,6 +39,10 @@ type Options struct {
 	Drain       time.Duration // how long runs may go on once Run is told to end; 0: they are interrupted at once
 	StopGrace   time.Duration // how long interrupted handlers may take to return, unless they say that they need longer. 0: 30 s
 
+	// Observe hears of every answer to a claim, and of every tick that this host left to another. The
+	// goroutines that claim call it, several at once; it must not block. Nil: nobody watches.
+	Observe func(Sight)
+
 	// Boottime reads a clock that goes on while the machine sleeps. Nil: CLOCK_BOOTTIME. In a
 	// testing/synctest bubble pass one that stands still.
 	Boottime func() time.Duration

@@ -36,7 +36,10 @@ func (s *Scheduler) race(ctx context.Context, tab *table, due []Due) {
 // untaken leaves out the ticks that another host has decided meanwhile: one read an instant.
 // If that fails, everything is claimed: the claim itself decides.
 func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
-	type instant struct{ taken func(int) bool }
+	type instant struct {
+		taken func(int) bool
+		at    time.Time
+	}
 	seen := map[time.Time]instant{}
 	return slices.DeleteFunc(due, func(d Due) bool {
 		in, ok := seen[d.Tick]
@@ -44,6 +47,7 @@ func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
 			ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 			in.taken, _ = s.opt.Ledger.Taken(ctx, tab.hash, d.Tick)
 			cancel()
+			in.at = s.clock.Now()
 			seen[d.Tick] = in
 		}
 		if in.taken == nil || !in.taken(d.Index) {
@@ -51,6 +55,7 @@ func (s *Scheduler) untaken(ctx context.Context, tab *table, due []Due) []Due {
 		}
 		s.know(d.Job.Name, d.Tick)
 		s.guard(d.Job, d.Tick)
+		s.observeLeft(d, in.at)
 		s.log.Debug("left tick to another host", "job", d.Job.Name, "tick", d.Tick)
 		return true
 	})

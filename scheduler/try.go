@@ -115,9 +115,11 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	defer cancel()
 	sent := s.keeper.Now()
 	decisions := s.opt.Ledger.Claim(ctx, claims)
+	got := s.keeper.Now()
 	out := make([]answer, len(tries))
 	for i, d := range decisions {
 		out[i] = answer{d, sent}
+		s.observe(&claims[i], d, sent, got)
 		s.heard(sent, d.Now, d.Err)
 		s.sawFence(claims[i].Lock, d.Fence)
 		s.sawEpoch(d.Epoch)

@@ -96,7 +96,7 @@ standard output, everything else to standard error. NO_COLOR is honoured.`,
 	root.SetErr(a.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCmd())
-	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
+	root.AddCommand(a.runCmd(), a.checkCmd(), a.nextCmd(), a.previewCmd(), a.statusCmd(), a.historyCmd(), a.outputCmd(),
 		a.triggerCmd(), a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.drainCmd(), a.resetCmd(), a.lockCmd(), a.locksCmd(), a.unlockCmd(), a.fenceCmd(), a.demoCmd(), a.drillCmd(), a.drillWorkerCmd(), a.versionCmd())
 	for _, c := range root.Commands() {
 		c.Args = asUsage(c.Args)

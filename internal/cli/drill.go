@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"rota/internal/connect"
 	"rota/internal/drill"
@@ -149,37 +148,5 @@ func (a *app) drillWorkerCmd() *cobra.Command {
 			defer func() { _ = client.Close() }()
 			return drill.Work(c.Context(), client, os.Stdin, a.stdout)
 		},
-	}
-}
-
-// progress is a bar on standard error, if that is a terminal, for what takes longer than a second.
-type progress struct {
-	a     *app
-	what  string
-	began time.Time
-	on    bool
-	shown bool
-}
-
-func (a *app) progress(what string) *progress {
-	f, ok := a.stderr.(*os.File)
-	on := ok && term.IsTerminal(int(f.Fd())) && a.env("TERM") != "dumb"
-	return &progress{a: a, what: what, began: time.Now(), on: on}
-}
-
-func (p *progress) show(done, all int) {
-	if !p.on || !p.shown && time.Since(p.began) < time.Second || all <= 0 {
-		return
-	}
-	p.shown = true
-	const width = 30
-	full := min(width, done*width/all)
-	fmt.Fprintf(p.a.stderr, "\r%s [%s%s] %d of %d\x1b[K", p.what, strings.Repeat("#", full), strings.Repeat(".", width-full), done, all)
-}
-
-// end takes the bar away.
-func (p *progress) end() {
-	if p.shown {
-		fmt.Fprint(p.a.stderr, "\r\x1b[K")
 	}
 }

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 //	redis-do ARG…                 send it a command; what it answers is printed. @FILE is what a file holds
 //	redis-freeze                  have it answer nothing
 //	held LOCK                     wait until the lock of the fleet "locks" is held
+//	raced NS                      wait until a dry run of the fleet NS goes on
 //	ask-end LOCK REASON           ask its holder to end
 //	expand FILE…                  put the values of $VARIABLES into files
 //	docs NAME FILE                make a file of what docs/fencing.md shows under the name
@@ -70,6 +71,7 @@ func TestMain_Scripts(t *testing.T) {
 			"redis-freeze": func(ts *testscript.TestScript, _ bool, _ []string) { fixtureOf(ts).redis.Freeze() },
 			"held":         scriptHeld,
 			"awaited":      scriptAwaited,
+			"raced":        scriptRaced,
 			"ask-end":      scriptAskEnd,
 			"expand":       scriptExpand,
 			"docs":         scriptDocs,
@@ -132,6 +134,14 @@ func scriptAwaited(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if time.Now().After(end) {
 			ts.Fatalf("nobody waits for %q within %s", args[0], patience)
+		}
+	}
+}
+
+func scriptRaced(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(patience); fixtureOf(ts).redis.Do("EXISTS", "{"+args[0]+"}~dry:session") != int64(1); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("no dry run of %q begins within %s", args[0], patience)
 		}
 	}
 }

@@ -22,7 +22,7 @@ if err then return err end
 
 redis.call('PEXPIRE', ns .. 'epoch', EPOCH_KEPT)
 redis.call('HSET', HOSTS, host, int(now) .. '|' .. ARGV[4])
-redis.call('PEXPIRE', HOSTS, 86400000)
+redis.call('PEXPIRE', HOSTS, HOSTS_KEPT)
 local hosts = {}
 local flat = redis.call('HGETALL', HOSTS)
 for i = 1, #flat, 2 do

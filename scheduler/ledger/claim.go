@@ -273,7 +273,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 			millis(c.Deadline), millis(c.Known), millis(c.Since),
 			c.Run, c.Token.Reveal(), c.Host, string(c.Kind), c.Lock,
 			c.Definition, c.ScheduleHash,
-			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), c.Expire.Milliseconds(),
+			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), l.expireOf(c).Milliseconds(),
 			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
 		},
 	}
@@ -288,6 +288,9 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 	}
 	return call
 }
+
+// expireOf is how long the keys of the claim's job stay: never for less than its lease does.
+func (l *Ledger) expireOf(c *Claim) time.Duration { return max(c.TTL, l.kept(c.Expire)) }
 
 func flag(b bool) string {
 	if b {

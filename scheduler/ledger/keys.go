@@ -1,10 +1,16 @@
 package ledger
 
 // keys makes the names of a namespace's keys. They all carry the hash tag {NS}, so that every
-// script works on one slot of a Redis Cluster.
+// script works on one slot of a Redis Cluster. Those of a shadow carry it too, and a tilde behind
+// it, which no key of a fleet has.
 type keys struct{ prefix string }
 
-func newKeys(namespace string) keys { return keys{prefix: "{" + namespace + "}:"} }
+func newKeys(namespace, shadow string) keys {
+	if shadow != "" {
+		shadow = "~" + shadow
+	}
+	return keys{prefix: "{" + namespace + "}" + shadow + ":"}
+}
 
 func (k keys) lease(name string) string { return k.prefix + "lock:" + name }
 func (k keys) fence(lock string) string { return k.prefix + "lock:" + lock + ":fence" }

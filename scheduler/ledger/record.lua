@@ -10,7 +10,10 @@ local RECORD = ns .. 'job:' .. job
 local RUNS, FAILS, SKIPS = RECORD .. ':runs', RECORD .. ':fails', RECORD .. ':skips'
 local OPEN = ns .. 'open'
 local FAILS_KEPT, SKIPS_KEPT = 20, 256
-local EPOCH_KEPT = 2592000000 -- 30 days; every heartbeat extends it
+-- Of a shadow, {NS}~SHADOW:, nothing stays for long. Every heartbeat extends these two.
+local shadow = string.find(ns, '}~', 1, true)
+local HOSTS_KEPT = shadow and 600000 or 86400000 -- a day
+local EPOCH_KEPT = shadow and 600000 or 2592000000 -- 30 days
 local FORMAT = 1
 
 -- ask calls a command; a key of another type becomes an error that names it, as the second

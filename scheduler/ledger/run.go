@@ -125,7 +125,7 @@ func (l *Ledger) Finish(ctx context.Context, g *Grant, e Ending) (held bool, err
 		fields = append(fields, "request", c.Request, "who", c.Who)
 	}
 	args := append([]any{
-		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), l.keep,
+		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), l.expireOf(c).Milliseconds(), l.keep,
 		e.Outcome, millis(e.Ended), e.Output, flag(e.Alive),
 	}, fields...)
 	v, err := l.finish.Run(ctx, l.client, []string{l.keys.lease(g.leaseName()), l.keys.record(c.Job)}, args...)
@@ -145,7 +145,7 @@ func (l *Ledger) Abandon(ctx context.Context, c *Claim, reason string) error {
 	}
 	g := Grant{Claim: *c}
 	_, err := l.abandon.Run(ctx, l.client, []string{l.keys.lease(g.leaseName()), l.keys.record(c.Job)},
-		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), c.Expire.Milliseconds(), millis(c.Tick), reason)
+		l.keys.prefix, c.Job, c.Run, c.Token.Reveal(), l.expireOf(c).Milliseconds(), millis(c.Tick), reason)
 	if err != nil {
 		return fmt.Errorf("abandon %q: %w", c.Job, err)
 	}

@@ -75,7 +75,7 @@ func (l *Ledger) pauseCall(job, verb string, length time.Duration, by By, expire
 		// The script makes its keys of the prefix. Naming one sends it to the server that has their
 		// slot, where there are several.
 		Keys: []string{l.keys.paused()},
-		Args: append([]any{l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, expire.Milliseconds()}, more...),
+		Args: append([]any{l.keys.prefix, job, verb, locking.Millis(length), by.Who, by.Why, l.kept(expire).Milliseconds()}, more...),
 	}
 }
 

@@ -28,7 +28,7 @@ func (l *Ledger) Touch(ctx context.Context, jobs []string, maxAge time.Duration,
 	for i, job := range jobs {
 		calls[i] = locking.Call{
 			Keys: []string{l.keys.record(job)},
-			Args: []any{l.keys.prefix, job, expire(job).Milliseconds(), maxAge.Milliseconds()},
+			Args: []any{l.keys.prefix, job, l.kept(expire(job)).Milliseconds(), maxAge.Milliseconds()},
 		}
 	}
 	if len(calls) == 0 {
