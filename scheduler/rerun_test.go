@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -319,5 +320,28 @@ func TestRerun_NotAfterAnOutcome(t *testing.T) {
 		}
 		until(t, "00:05:00")
 		f.wantSays("j", "00:01:00 "+string(jobs.TimedOut))
+	})
+}
+
+// A claim of the race runs nothing again: it may lie in a server that hangs until the lease has ended of a
+// host that is well.
+func TestRerun_NotByTheRace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		proxy := redistest.PipeProxy(t, f.redis.Dial)
+		f.dial = proxy.Dial
+		j := job(t, "j", "* * * * *", f.handler(time.Second))
+		j.OnCrash = CrashRerun
+		for _, name := range names(2) {
+			f.start(name, nil, j)
+		}
+		until(t, "00:10:30")
+		with := func(word string) int {
+			return proxy.Count(func(args []string) bool { return claims(args) && slices.Contains(args, word) })
+		}
+		if race, rerun := with("supersede"), with("rerun"); race < 9 || rerun != 0 {
+			t.Errorf("%d claims of the race may supersede a rerun and %d may be one, want 9 or more and none", race, rerun)
+		}
 	})
 }

@@ -107,6 +107,7 @@ func (s *Scheduler) ask(ctx context.Context, tries []*try) []answer {
 	for i, t := range tries {
 		c := &t.claim
 		c.Known, c.Since, c.Floor = s.decided[c.Job], s.sinceOf(t.table, c.Job), s.floors[c.Lock]
+		c.Race = !t.owed && c.Kind == ledger.Scheduled
 		claims[i] = *c
 	}
 	s.mu.Unlock()

@@ -86,6 +86,12 @@ type Claim struct {
 	Overlap, Misfire, OnCrash string
 	MaxParallel               int
 
+	// Race says that the tick has just become due and is claimed unseen. Such a claim may lie in a server
+	// that hangs until the lease of a run has ended whose host is well: what looks like a crash then is for
+	// those to run again who have looked, and left that host the time to report. A newer tick goes before a
+	// rerun all the same.
+	Race bool
+
 	Request string // id of the request a manual run answers
 	Who     string // who made the request
 	Force   bool   // also when the job is paused or barred
@@ -274,7 +280,7 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 			c.Run, c.Token.Reveal(), c.Host, string(c.Kind), c.Lock,
 			c.Definition, c.ScheduleHash,
 			c.TTL.Milliseconds(), c.Floor, l.fenceTTL.Milliseconds(), l.expireOf(c).Milliseconds(),
-			c.Overlap, c.Misfire, c.OnCrash, c.MaxParallel,
+			c.Overlap, c.Misfire, c.onCrash(), c.MaxParallel,
 		},
 	}
 	// What most claims have no use for goes last, and only as far as it is needed.
@@ -287,6 +293,14 @@ func (l *Ledger) claimCall(c *Claim, g gap) locking.Call {
 		call.Args = append(call.Args, taken, c.Index)
 	}
 	return call
+}
+
+// onCrash is the policy as the script has it.
+func (c *Claim) onCrash() string {
+	if c.Race && c.OnCrash == "rerun" {
+		return "supersede"
+	}
+	return c.OnCrash
 }
 
 // expireOf is how long the keys of the claim's job stay: never for less than its lease does.

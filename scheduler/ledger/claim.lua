@@ -338,7 +338,7 @@ if not manual then
     found = 'open'
   elseif r.wait_tick == int(tick) then
     found = 'wait'
-  elseif on_crash == 'rerun' and rerunnable(r) and r.run_tick == int(tick) then
+  elseif on_crash == 'rerun' and rerunnable(r) and r.run_tick == int(tick) then -- not of the race: 'supersede'
     found = 'rerun'
   elseif not undecided then
     flush()
@@ -446,7 +446,7 @@ if not manual then
 end
 
 -- 9. Won --------------------------------------------------------------------------------
-local rerun_off = found ~= 'rerun' and on_crash == 'rerun' and rerunnable(r)
+local rerun_off = found ~= 'rerun' and on_crash ~= 'skip' and rerunnable(r)
 local given_back = r.run_state == 'open' and found ~= 'open'
 local waiting = tonumber(r.wait_tick)
 local lease

@@ -60,6 +60,29 @@ func TestClaim_Rerun(t *testing.T) {
 			t.want("already", t.claim(0, reruns, by("c")))
 			t.wantHistory("0 lost scheduled on a", "0 lost rerun on b")
 		})
+		// A claim of the race that lay in a server which hung, and is answered before the outcome that lay behind it.
+		t.fresh("not by a claim of the race: its host may be well, and report", func(t *rig) {
+			race := func(c *Claim) { c.Race = true }
+			first := crash(t, 0)
+			t.want("already", t.claim(0, reruns, race, by("b")))
+			t.end(first, "succeeded")
+			t.want("already", t.claim(0, reruns, by("b")))
+			t.wantHistory("0 succeeded scheduled on a: reported late")
+		})
+		t.fresh("by who has looked, after a claim of the race", func(t *rig) {
+			race := func(c *Claim) { c.Race = true }
+			crash(t, -1)
+			t.want("already", t.claim(-1, reruns, race, by("b")))
+			if again := t.win(t.claim(-1, reruns, by("b"))); again.Found != "rerun" {
+				t.Errorf("Found = %q, want rerun", again.Found)
+			}
+		})
+		t.fresh("a newer tick of the race goes before it", func(t *rig) {
+			race := func(c *Claim) { c.Race = true }
+			crash(t, -1)
+			t.ran(0, reruns, race, by("b"))
+			t.wantHistory("-1 skipped: its rerun was superseded by a newer run", "-1 lost scheduled on a", "0 succeeded scheduled on b")
+		})
 		t.fresh("the win says so, and so does the history", func(t *rig) {
 			crash(t, 0)
 			c := t.claim(0, reruns)
