@@ -80,6 +80,7 @@ func (s *Scheduler) arrived(a arrival) *try {
 // shutOut records that there was no place for ticks on any host: each full one comes here, in its
 // order, and the first writes it. What is caught up is left to that.
 func (s *Scheduler) shutOut(ctx context.Context, late []arrival) {
+	why := s.fullOf()
 	byRank := map[int][]arrival{}
 	for _, a := range late {
 		if a.request.ID == "" && catchesUp(a.due.Job) {
@@ -92,13 +93,30 @@ func (s *Scheduler) shutOut(ctx context.Context, late []arrival) {
 	for k, some := range byRank {
 		s.spawn(func() {
 			if sleep(ctx, s.turnOf(k)) {
-				s.shutOutNow(ctx, some)
+				s.shutOutNow(ctx, some, why)
 			}
 		})
 	}
 }
 
-func (s *Scheduler) shutOutNow(ctx context.Context, late []arrival) {
+// fullOf is why there was no place: runs have them, or else claims that Redis leaves without an answer,
+// which is no reason of this host's.
+func (s *Scheduler) fullOf() (why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.runs {
+		if r.job.Counts {
+			n++
+		}
+	}
+	if n < s.opt.MaxRuns {
+		return ""
+	}
+	return hostsFull
+}
+
+func (s *Scheduler) shutOutNow(ctx context.Context, late []arrival, why string) {
 	names := make([]string, len(late))
 	for i, a := range late {
 		names[i] = a.due.Job.Name
@@ -114,7 +132,9 @@ func (s *Scheduler) shutOutNow(ctx context.Context, late []arrival) {
 	for i, a := range late {
 		if a.request.ID != "" || cursors[i].Err == nil && a.due.Tick.After(cursors[i].Tick) {
 			t := s.arrived(a)
-			t.claim.Barred = hostsFull
+			if t.claim.Barred = why; a.request.ID != "" {
+				t.claim.Barred = hostsFull // whoever asked can force it
+			}
 			tries = append(tries, t)
 		}
 	}

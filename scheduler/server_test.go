@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
@@ -179,5 +180,39 @@ func TestServer_MisfireAll(t *testing.T) {
 			t.Errorf("tick %s ran after %s", r.Tick, last)
 		}
 		last = r.Tick
+	}
+}
+
+// Claims that Redis leaves without an answer keep their places. What found none then was missed because Redis
+// was away, and no host was full.
+func TestServer_FullOfUnansweredClaims(t *testing.T) {
+	t.Parallel()
+	f, server := onServer(t)
+	var table []Job
+	for i := range 4 {
+		j := job(t, fmt.Sprintf("job-%d", i), "*/10 * * * * *", f.handler(time.Millisecond))
+		j.Counts, j.StartDeadline = true, 2*time.Second
+		table = append(table, j)
+	}
+	f.start("h0", func(o *Options) { o.MaxRuns, o.OpTimeout = 2, 4*time.Second }, table...)
+	tick := time.Now().Add(3 * time.Second).Truncate(10 * time.Second).Add(10 * time.Second)
+	time.Sleep(time.Until(tick.Add(-200 * time.Millisecond)))
+	server.Freeze()
+	time.Sleep(time.Until(tick.Add(4 * time.Second)))
+	server.Thaw()
+	time.Sleep(4 * time.Second)
+	missed := 0
+	for _, j := range table {
+		for _, e := range f.history(j.Name) {
+			if e.Outcome != ledger.OutcomeMissed {
+				continue
+			}
+			if missed++; e.Reason == hostsFull {
+				t.Errorf("%s: tick %s is missed: %q", j.Name, e.Tick, e.Reason)
+			}
+		}
+	}
+	if missed == 0 {
+		t.Error("nothing was missed: the test shows nothing")
 	}
 }
