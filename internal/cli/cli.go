@@ -120,9 +120,12 @@ func (a *app) helpCmd() *cobra.Command {
 	}
 }
 
-// loadConfig reads the config that the flags and the environment name.
-func (a *app) loadConfig() (*config.Config, error) {
-	c, err := config.Load(config.Find(a.configFlag))
+// loadConfig reads the config that the flags and the environment name, for a command that runs nothing of
+// its table.
+func (a *app) loadConfig() (*config.Config, error) { return a.load(config.LoadToLook) }
+
+func (a *app) load(how func(path string) (*config.Config, error)) (*config.Config, error) {
+	c, err := how(config.Find(a.configFlag))
 	if err != nil {
 		return nil, a.notLoaded(err)
 	}

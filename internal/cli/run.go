@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rota/internal/config"
 	"rota/internal/daemon"
 )
 
@@ -34,7 +35,7 @@ after --for or with Ctrl-C.`,
 			if err != nil {
 				return err
 			}
-			cfg, err := a.loadConfig()
+			cfg, err := a.load(config.Load)
 			if err != nil {
 				return err
 			}

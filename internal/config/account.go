@@ -51,7 +51,7 @@ func umask(name string, dst **int) key {
 
 // here tells whether this host is to run the job. What another host has is not looked for here.
 func (l *loader) here(j *Job) bool {
-	return j.Enabled && j.Request == nil && scheduler.MayRun(j.Hosts, l.cfg.Host.Name, l.cfg.Host.Labels)
+	return !l.env.looking && j.Enabled && j.Request == nil && scheduler.MayRun(j.Hosts, l.cfg.Host.Name, l.cfg.Host.Labels)
 }
 
 // finishAccount asks this host for the account that the job runs as. One that there is not is a fault.

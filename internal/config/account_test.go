@@ -148,35 +148,53 @@ func TestLoad_EnvFiles(t *testing.T) {
 // Whoever checks may have fewer rights than the daemon: of what they may not read they cannot tell, and
 // `rota status` is not for those alone who may.
 func TestLoad_EnvFileOfAnotherUser(t *testing.T) {
-	path := write(t, map[string]string{"private/a.env": "TOKEN=3cr3t\n"})
-	dir := filepath.Dir(path)
-	file := filepath.Join(dir, "private/a.env")
-	text := "[jobs.a]\nschedule = \"@daily\"\nshell = \"true\"\nenv_file = \"" + file + "\"\n"
-	old := time.Now().Add(-time.Hour) // else who has no lease waits until it rests
-	if err := errors.Join(
-		os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, old, old),
-		os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Join(dir, "private"), 0),
-	); err != nil {
-		t.Fatal(err)
-	}
-	loaded := make(chan error, 1)
-	go func() {
-		// For root: a thread that may reach what nobody may, and ends with the goroutine.
-		runtime.LockOSThread()
-		_ = unix.Setfsuid(65534)
-		c, err := load(path, plain())
-		if err == nil {
-			want := path + ":4: jobs.a.env_file: runs would fail if the daemon were this user: \"" + file + "\" cannot be read: permission denied"
-			if !slices.Equal(c.Warnings, []string{want}) {
-				err = fmt.Errorf("Warnings = %q, want %q", c.Warnings, want)
+	for name, shut := range map[string]func(dir, file string) error{
+		"the folder": func(dir, _ string) error { return os.Chmod(dir, 0) },
+		"the file":   func(dir, file string) error { return errors.Join(os.Chmod(dir, 0o755), os.Chmod(file, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, map[string]string{"private/a.env": "TOKEN=3cr3t\n"})
+			dir := filepath.Dir(path)
+			file := filepath.Join(dir, "private/a.env")
+			text := "[jobs.a]\nschedule = \"@daily\"\nshell = \"true\"\nenv_file = \"" + file + "\"\n"
+			old := time.Now().Add(-time.Hour) // else who has no lease waits until it rests
+			if err := errors.Join(
+				os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, old, old),
+				os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), shut(filepath.Dir(file), file),
+			); err != nil {
+				t.Fatal(err)
 			}
-		}
-		loaded <- err
-	}()
-	if err := <-loaded; err != nil {
-		t.Errorf("load as somebody else: %v", err)
+			loaded := make(chan error, 1)
+			go func() {
+				// For root: a thread that may reach what nobody may, and ends with the goroutine.
+				runtime.LockOSThread()
+				_ = unix.Setfsuid(65534)
+				c, err := load(path, plain())
+				if err == nil {
+					want := path + ":4: jobs.a.env_file: runs would fail if the daemon were this user: \"" + file + "\" cannot be read: permission denied"
+					if !slices.Equal(c.Warnings, []string{want}) {
+						err = fmt.Errorf("Warnings = %q, want %q", c.Warnings, want)
+					}
+				}
+				loaded <- err
+			}()
+			if err := <-loaded; err != nil {
+				t.Errorf("load as somebody else: %v", err)
+			}
+			if err := os.Chmod(filepath.Dir(file), 0o700); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if err := os.Chmod(filepath.Join(dir, "private"), 0o700); err != nil {
-		t.Error(err)
+}
+
+// Who only looks is not kept from it by what runs need on this host.
+func TestLoadToLook_AsksForNothingThatRunsNeed(t *testing.T) {
+	path := write(t, map[string]string{"rota.toml": "[jobs.a]\nschedule = \"@daily\"\nshell = \"true\"\nenv_file = \"/no/such/env\"\nuser = \"no-such-user\"\n"})
+	if c, err := LoadToLook(path); err != nil || len(c.Warnings) > 0 || c.Jobs[0].EnvFile != "/no/such/env" {
+		t.Errorf("LoadToLook = %+v, %v, want the table without a warning", c, err)
+	}
+	if _, err := Load(path); err == nil {
+		t.Error("Load has no fault, want two")
 	}
 }

@@ -164,11 +164,22 @@ func Find(flag string) string {
 //
 // What it returns is the table as it stood at one moment, see "Writers" above. It waits for
 // that up to about 2 s, in the caller's goroutine, and keeps nothing.
-func Load(path string) (*Config, error) {
-	return load(path, environment{
+func Load(path string) (*Config, error) { return load(path, thisHost()) }
+
+// LoadToLook is [Load] for who runs nothing of the table here: it does not look for the accounts and files
+// that runs need on this host. Whoever wants to see what goes on, or to stop it, must not be kept from
+// that by one that is missing.
+func LoadToLook(path string) (*Config, error) {
+	env := thisHost()
+	env.looking = true
+	return load(path, env)
+}
+
+func thisHost() environment {
+	return environment{
 		hostname: os.Hostname, getenv: os.Getenv, lease: readLease,
 		account: lookUp, become: (*jobs.Account).MayBecome, nice: jobs.MayNice,
-	})
+	}
 }
 
 // environment is what a config depends on besides its files.
@@ -180,4 +191,5 @@ type environment struct {
 	account func(user, group string) (*jobs.Account, error)
 	become  func(*jobs.Account) error
 	nice    func(int) error
+	looking bool // nothing is to run here
 }

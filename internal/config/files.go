@@ -89,7 +89,8 @@ func (f *files) try(path string) ([]byte, fs.FileInfo, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		f.seen = append(f.seen, sight{path: path})
+		info, _ := os.Stat(path) // it may be there, and not to be read by this user
+		f.seen = append(f.seen, sight{path: path, info: info})
 		return nil, nil, err
 	}
 	defer file.Close()
