@@ -45,12 +45,8 @@ bin/rota: $(SOURCES) | toolchain
 test: deps-or-hint ## All tests (PKG=./locking/..., TESTFLAGS='-run Lease -v')
 	$(GO) test -timeout $(TIMEOUT) -parallel $(PARALLEL) $(TESTFLAGS) $(PKG)
 
-# Redis in the process, and its Lua, are others' code, and half the work: the detector need not watch what
-# they do among themselves.
-UNWATCHED := github.com/yuin/gopher-lua github.com/alicebob/miniredis/v2
-
 race: deps-or-hint ## All tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race $(UNWATCHED:%=-gcflags=%/...=-race=false) -timeout $(TIMEOUT) -parallel $(PARALLEL) $(TESTFLAGS) $(PKG)
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -parallel $(PARALLEL) $(TESTFLAGS) $(PKG)
 
 lint: toolchain ## gofmt, go vet, golangci-lint (the first time it builds the linter: 1 to 2 minutes)
 	@echo 'gofmt -l'; files=$$(gofmt -l .) && if test -n "$$files"; then \

@@ -69,7 +69,7 @@ func lengths(entries []ledger.Entry) []time.Duration {
 		e := &entries[i]
 		switch jobs.Outcome(e.Outcome) {
 		case jobs.Succeeded, jobs.Failed, jobs.TimedOut:
-			if !e.Started.IsZero() && e.Ended.After(e.Started) {
+			if !e.Started.IsZero() && !e.Ended.Before(e.Started) { // within a millisecond they are the same
 				out = append(out, e.Ended.Sub(e.Started))
 			}
 		case jobs.Lost, jobs.Cancelled, jobs.Interrupted: // cut short
