@@ -125,7 +125,7 @@ func (a *app) preview(ctx context.Context, f previewFlags, hostsGiven bool) erro
 		return json.NewEncoder(a.stdout).Encode(r)
 	}
 	if n := unknownDurations(cfg, known, assume); n > 0 {
-		a.note("of %s nothing is known, so its runs take no time", count(n, "job", "jobs"))
+		a.note("of %s nothing is known: their runs take no time", count(n, "job", "jobs"))
 		a.hint("--redis or --durations FILE tell how long runs take, --assume 30s is a guess")
 	}
 	return a.writePreview(r, opt)
@@ -140,6 +140,9 @@ func (f *previewFlags) options(now time.Time) (opt preview.Options, assume time.
 	if f.from != "" {
 		if opt.From, err = parseTime("from", f.from, now, ahead); err != nil {
 			return opt, 0, err
+		}
+		if y := opt.From.Year(); y < 1971 || y > 2200 {
+			return opt, 0, usage("--from is in the year %d, want 1971 to 2200", y)
 		}
 	}
 	if opt.For, err = config.ParseDuration(f.window); err != nil {

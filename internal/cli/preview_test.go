@@ -34,7 +34,7 @@ func contended() *preview.Report {
 			Jobs: []preview.ChangedJob{{Job: "nightly", Effect: preview.FirstPass, Text: "02:30 comes twice; it runs once, at the first pass, at 00:30Z"}},
 		}},
 		Advice:   []preview.Advice{{Kind: preview.AdviseSplay, Text: strings.Repeat("a sentence that is rather long, ", 5) + "and ends here"}},
-		Warnings: []preview.Warning{{Kind: preview.WarnOverGap, Job: "sync", Text: "sync usually takes 7m, longer than the 5m to its next tick"}},
+		Warnings: []preview.Warning{{Kind: preview.WarnOverGap, Job: "sync", Text: "usually takes 7m, longer than the 5m to its next tick"}},
 	}
 	for i := range r.Heat.Fine {
 		r.Heat.Fine[i] = int64(1 + i%5)
@@ -96,7 +96,7 @@ func TestPreview_TextHasItAllInEightyColumns(t *testing.T) {
 		"HEAT  the ticks of each minute, at most 41\n", "█", "00:00       04:00",
 		"02:00Z  41 ", "db    72 %  2,880   340 (12 %)  job-a by job-b ×300, job-b by itself ×30 … 1 more",
 		"job-a  ", "170 (12 %)", "… and 5 more jobs", "HAD NO PLACE", "1,234", "clocks of Europe/Berlin go back by 1h\n  nightly: 02:30 comes twice",
-		"- a sentence that is rather long,", "- sync usually takes 7m", "seed 7;",
+		"- a sentence that is rather long,", "- sync: usually takes 7m", "seed 7;",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q", want)

@@ -288,7 +288,11 @@ func (w *page) warnings(r *preview.Report) {
 	}
 	w.section("WARNINGS")
 	for _, v := range r.Warnings[:min(len(r.Warnings), previewNotes)] {
-		w.wrapped("- ", plain(v.Text))
+		text := v.Text
+		if v.Job != "" && !strings.HasPrefix(text, v.Job) {
+			text = v.Job + ": " + text
+		}
+		w.wrapped("- ", plain(text))
 	}
 	w.more(previewNotes, len(r.Warnings), "warnings")
 }

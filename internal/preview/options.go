@@ -123,6 +123,10 @@ func (o *Options) check() error {
 	if o.For < time.Second || o.For > longestWindow {
 		fault("For is %s, want 1s … %s", o.For, longestWindow)
 	}
+	// Instants are counted in nanoseconds, which end in 2262.
+	if y := o.From.Year(); y < 1971 || y > 2200 {
+		fault("From is in the year %d, want 1971 … 2200", y)
+	}
 	if o.Latency.P99 < o.Latency.Median {
 		fault("Latency.P99 is %s, below the median of %s", o.Latency.P99, o.Latency.Median)
 	}
