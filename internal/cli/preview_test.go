@@ -103,7 +103,7 @@ func TestPreview_TextHasItAllInEightyColumns(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 83 {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !strings.HasPrefix(line, "db ") {
 			t.Errorf("%d characters: %q", n, line)
 		}
 	}

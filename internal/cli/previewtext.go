@@ -24,7 +24,7 @@ const (
 func (a *app) writePreview(r *preview.Report, opt preview.Options) error {
 	w := &page{out: bufio.NewWriter(a.stdout)}
 	w.line("%s", previewTitle(r))
-	w.line("%s", previewTotals(r.Ticks))
+	w.wrapped("", previewTotals(r.Ticks))
 	if r.Ticks.Due > 0 {
 		w.heat(&r.Heat, manyDays(r))
 		w.peaks(r)
@@ -199,7 +199,7 @@ func (w *page) jobs(r *preview.Report) {
 	w.table(t)
 	w.more(previewJobsN, len(jobs), "jobs")
 	if len(jobs) > 0 {
-		w.line("TAKES: the median of its runs. LATEST: the longest wait for a start. OVER GAP: runs\nthat went on when the next tick was due.")
+		w.wrapped("", "TAKES: the median of its runs. LATEST: the longest wait for a start. OVER GAP: runs that went on when the next tick was due.")
 	}
 }
 
@@ -242,7 +242,7 @@ func (w *page) load(r *preview.Report) {
 	if r.Load.Second.IsZero() {
 		return
 	}
-	w.section(fmt.Sprintf("REDIS  commands in the fullest second, %s, by the size of the fleet", stampShort(r.Load.Second)))
+	w.section(fmt.Sprintf("REDIS  commands in the fullest second, %s, by size of the fleet", stampShort(r.Load.Second)))
 	hosts, commands := []string{"HOSTS"}, []string{"COMMANDS"}
 	for _, f := range r.Load.Fleets {
 		hosts, commands = append(hosts, strconv.Itoa(f.Hosts)), append(commands, grouped(f.Commands))
@@ -297,17 +297,14 @@ func (w *page) warnings(r *preview.Report) {
 	w.more(previewNotes, len(r.Warnings), "warnings")
 }
 
-// wrapped writes a sentence in lines of at most 80 characters, the first behind a mark.
+// wrapped writes a sentence in lines that are not too long, the first behind a mark.
 func (w *page) wrapped(mark, text string) {
-	line := mark
-	for word := range strings.FieldsSeq(text) {
-		if len([]rune(line)) > len(mark) && len([]rune(line+word)) > 80 {
-			w.line("%s", strings.TrimRight(line, " "))
-			line = strings.Repeat(" ", len(mark))
+	for i, line := range wrap(text, proseWidth-len(mark)) {
+		if i > 0 {
+			mark = strings.Repeat(" ", len(mark))
 		}
-		line += word + " "
+		w.line("%s%s", mark, line)
 	}
-	w.line("%s", strings.TrimRight(line, " "))
 }
 
 // shortName is a name as a column takes it.
